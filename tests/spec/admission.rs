@@ -1,4 +1,4 @@
-//! Nothing runs that the operator has not allowed, as it was when it was allowed.
+//! Only commands that the operator has allowed run, and only with the content that was allowed.
 
 #![expect(
     clippy::disallowed_methods,
@@ -230,10 +230,10 @@ async fn whatever_else_than_what_was_allowed_lies_there_is_refused() {
     assert_eq!(refused(&run_script(&moved)).await, "CONSENT_REQUIRED");
 }
 
-/// After so many rounds a race that always ends alike is none: the scheduler alone cannot do that.
+/// Maximum number of rounds: a race that ends alike in all of them is none, which the scheduler alone cannot cause.
 const MOST_ROUNDS: usize = 100_000;
 
-/// How many times a race is run; `HOOKJAIL_RACE_ROUNDS` asks for more.
+/// Returns how many times a race is run; `HOOKJAIL_RACE_ROUNDS` raises the number.
 fn rounds() -> usize {
     let named = std::env::var("HOOKJAIL_RACE_ROUNDS").ok();
     named.map_or(500, |rounds| rounds.parse().unwrap())
@@ -253,8 +253,8 @@ async fn a_script_that_is_swapped_meanwhile_runs_as_it_was_allowed_or_not_at_all
     drop(swapping);
 }
 
-/// What another hook can do that may write where a script lies, or where a link to it does: outside of all that is granted, in
-/// the run's own workspace, in another's.
+/// Another hook may write where a script or a link to it lies: outside of all grants, in the run's own workspace, or in that of
+/// another run.
 #[tokio::test]
 async fn a_script_that_is_swapped_runs_as_it_was_allowed_wherever_it_lies() {
     let daemon = asking().await;
@@ -291,7 +291,7 @@ async fn a_script_that_is_swapped_runs_as_it_was_allowed_wherever_it_lies() {
         assert!(control.any(other_ran), "{named}");
         for command in &commands {
             let (mut ran, mut refused) = (0, 0);
-            // What is renamed while it is hashed is refused: of many attempts only some come to run.
+            // A file that is renamed while it is hashed is refused: of many attempts only some run.
             for _ in 0..MOST_ROUNDS {
                 if ran >= 10 && refused > 0 {
                     break;
@@ -325,7 +325,7 @@ async fn a_script_that_is_swapped_runs_as_it_was_allowed_wherever_it_lies() {
     }
 }
 
-/// Every file that an interpreter is told to read is part of what was allowed, whatever stands before it.
+/// Every file that an interpreter reads by its arguments is part of the consent, wherever it stands among them.
 #[tokio::test]
 async fn whatever_an_interpreter_is_given_to_read_is_bound() {
     let daemon = asking().await;
@@ -376,19 +376,19 @@ async fn whatever_an_interpreter_is_given_to_read_is_bound() {
         let approve = shlex::split(&metadata(&refusal, "approve")).unwrap();
         let bounds = ["--within", workspace.to_str().unwrap()];
         assert!(approve.windows(2).any(|it| it == bounds), "{approve:?}");
-        // And what is not there may be back a moment later: it is looked for, so it must be there now.
+        // And a missing file may be back a moment later: the daemon looks for the file, so it must exist now.
         fs::remove_file(changed).unwrap();
         let refusal = daemon.run(request).await.unwrap_err();
         assert_eq!(reason(&refusal), "INVALID_REQUEST", "{command:?}");
     }
 }
 
-/// A request says where its hook starts. What lies there is what was allowed, whatever program is to read it.
+/// A request names the directory where its hook starts. The consent covers the files there, whichever program reads them.
 #[tokio::test]
 async fn a_script_is_bound_whatever_starts_it_and_wherever_that_is() {
     let daemon = asking().await;
-    let [here, there] = ["here", "there"].map(|name| daemon.workspace().join(name));
-    for (directory, version) in [(&here, "one"), (&there, "two")] {
+    let [one_place, other_place] = ["here", "there"].map(|name| daemon.workspace().join(name));
+    for (directory, version) in [(&one_place, "one"), (&other_place, "two")] {
         fs::create_dir(directory).unwrap();
         for (name, text) in [
             ("hook", format!("echo {version}\n")),
@@ -414,7 +414,7 @@ async fn a_script_is_bound_whatever_starts_it_and_wherever_that_is() {
         let words = ["allow", "--profile=workspace-ro", "--"];
         let config = daemon.path().join("hookjail.toml");
         let mut allow = hookjail(&config, &[&words[..], command].concat());
-        let allowed = allow.current_dir(&here).output().unwrap();
+        let allowed = allow.current_dir(&one_place).output().unwrap();
         assert!(allowed.status.success(), "{allowed:?}");
         let request = |directory: &Path| {
             let mut request = pb::ExecuteRequest {
@@ -426,17 +426,17 @@ async fn a_script_is_bound_whatever_starts_it_and_wherever_that_is() {
             hook.workspace = daemon.workspace().display().to_string();
             request
         };
-        let response = daemon.run(request(&here)).await.unwrap();
+        let response = daemon.run(request(&one_place)).await.unwrap();
         let stderr = String::from_utf8_lossy(&response.stderr);
         assert_eq!(response.stdout, &b"one\n"[..], "{command:?} {stderr}");
 
-        let refusal = daemon.run(request(&there)).await.unwrap_err();
+        let refusal = daemon.run(request(&other_place)).await.unwrap_err();
 
         assert_eq!(reason(&refusal), "DIGEST_MISMATCH", "{command:?}");
     }
 }
 
-/// Prints each file that its words, or parts of them, name.
+/// Program that prints each file that its words, or parts of them, name.
 const READER: &str = r##"#!/bin/sh
 for word; do
     for name in "$word" "${word#@}" "${word#*=}" "${word%%:*}" "${word#*:}"; do
@@ -634,7 +634,7 @@ async fn a_script_that_another_program_starts_runs_as_it_was_checked() {
     }
 }
 
-/// Whoever may ask names a command, allowed or not, and it can be long.
+/// A caller names a command, allowed or not, and the command can be long.
 #[tokio::test]
 async fn a_command_of_many_words_and_files_harms_nobody() {
     let daemon = asking().await;
@@ -652,7 +652,7 @@ async fn a_command_of_many_words_and_files_harms_nobody() {
 
     let refusal = daemon.run(hook_of(["/bin/true"].into_iter().chain(scripts)));
 
-    // Each file would be open as long as the run, so no more than a few are, and the refusal says of each what it contains.
+    // Each file would be open as long as the run, so no more than a few are, and the refusal has the digest of each.
     let digests = metadata(&refusal.await.unwrap_err(), "digests");
     assert!(digests.split(' ').count() <= 16, "{digests}");
     assert_eq!(daemon.records(), ["refused", "refused"]);
@@ -801,16 +801,20 @@ async fn the_line_that_a_refusal_names_allows_a_script_wherever_the_hook_starts(
         let output = allow.current_dir("/").output().unwrap();
         assert!(output.status.success(), "{words:?}: {output:?}");
     }
-    // What is allowed for one directory stays so when it is for another.
+    // A command that is allowed for one directory stays allowed when it is allowed for another.
     for (working_dir, word, ran_in) in cases {
         let response = daemon.run(request(working_dir, word)).await;
         let response = response.unwrap_or_else(|refusal| panic!("{working_dir:?}: {refusal:?}"));
-        let said = String::from_utf8_lossy(&response.stdout);
-        assert_eq!(said, format!("{}\n", ran_in.display()), "{working_dir:?}");
+        let printed = String::from_utf8_lossy(&response.stdout);
+        assert_eq!(
+            printed,
+            format!("{}\n", ran_in.display()),
+            "{working_dir:?}"
+        );
     }
 }
 
-/// Makes a program of so many bytes that costs nothing on the disk.
+/// Makes a program of this size that takes no space on the disk.
 fn large_program(daemon: &Daemon, name: &str, bytes: u64) -> PathBuf {
     let path = daemon.outside(name);
     fs::copy("/bin/true", &path).unwrap();
@@ -877,7 +881,7 @@ async fn a_large_program_is_hashed_for_who_may_run_it_and_keeps_nobody_else_wait
     assert_eq!(end(&quick).1, Some(0));
     let waiting = looking.iter().filter(|it| !it.is_finished()).count();
     assert!(waiting > 4, "{waiting}");
-    // And a deadline is one, whoever else is hashing.
+    // And a deadline holds while others are hashing.
     let refusal = daemon.run(running).await.unwrap_err();
     assert_eq!(reason(&refusal), "DEADLINE");
     assert!(!looking[5].is_finished());
@@ -887,7 +891,7 @@ async fn a_large_program_is_hashed_for_who_may_run_it_and_keeps_nobody_else_wait
             "DIGEST_MISMATCH"
         );
     }
-    // What nobody has allowed is not hashed for anybody, and nor is what is larger.
+    // A file without a consent is hashed for no caller, nor is a larger one.
     let unallowed = large_program(&daemon, "unallowed", 512 << 20);
     let refusal = daemon.run(run_script(&unallowed)).await.unwrap_err();
     assert_eq!(reason(&refusal), "CONSENT_REQUIRED");
@@ -934,7 +938,7 @@ async fn only_the_right_program_ran(daemon: &Daemon) {
     let path = daemon.outside("program");
     fs::copy("/bin/true", &path).unwrap();
     if nix::unistd::geteuid().is_root() {
-        // What root alone can write is taken as it is.
+        // A file that root alone can write is taken as it is.
         chown(&path, Some(NOBODY), None).unwrap();
     }
     allow(daemon, &path);
@@ -992,7 +996,7 @@ async fn of_a_file_that_somebody_has_open_for_writing_a_copy_runs_if_it_is_still
     writer.write_all(&fs::read("/bin/false").unwrap()).unwrap();
     let refusal = daemon.run(request()).await.unwrap_err();
     assert_eq!(reason(&refusal), "DIGEST_MISMATCH");
-    // And nobody is kept from writing once a run is over.
+    // And writers are no longer kept out once a run is over.
     drop(writer);
     fs::copy("/bin/true", &path).unwrap();
     daemon.run(request()).await.unwrap();
@@ -1005,7 +1009,7 @@ async fn of_a_file_that_somebody_has_open_for_writing_a_copy_runs_if_it_is_still
     assert_eq!(&response.stdout[..], b"one\n");
 }
 
-/// What a script sees of itself: a copy, since who may write here could put another in its place.
+/// A script sees itself as a copy, since another user with write access could replace the original.
 #[tokio::test]
 async fn a_script_finds_its_own_name_and_a_directory_that_nobody_else_writes() {
     let daemon = Daemon::start().await;
@@ -1021,7 +1025,8 @@ async fn a_script_finds_its_own_name_and_a_directory_that_nobody_else_writes() {
     assert_ne!(name, path);
 }
 
-/// A script that runs as a copy finds what lies beside it and above it, as far as it is granted; and cannot change it by that way.
+/// A script that runs as a copy finds what lies beside it and above it, as far as it is granted; and cannot change it by that
+/// way.
 #[tokio::test]
 async fn a_script_finds_what_lies_around_it_as_far_as_it_is_granted() {
     let daemon = Daemon::start().await;
@@ -1048,7 +1053,7 @@ async fn a_script_finds_what_lies_around_it_as_far_as_it_is_granted() {
     let stdout = String::from_utf8_lossy(&granted.stdout);
     let expected = "beside\nabove\nhook.sh\nlib.sh\nkept\nnone\n";
     assert_eq!(stdout, expected, "{granted:?}");
-    // What is not granted is not there either.
+    // A file without a grant is not there either.
     let ungranted = pb::ExecuteRequest {
         profile: "pipeline".to_owned(),
         ..request
@@ -1058,8 +1063,8 @@ async fn a_script_finds_what_lies_around_it_as_far_as_it_is_granted() {
     assert_eq!(end(&ungranted).1, Some(2), "{ungranted:?}");
 }
 
-/// As in `node_modules`: hundreds of packages, and links to their programs in one place. A shell looks where the link is, Node.js and
-/// Python where it leads.
+/// As in `node_modules`: hundreds of packages, and links to their programs in one place. A shell looks where the link is,
+/// Node.js and Python where it leads.
 #[tokio::test]
 async fn a_script_that_a_link_names_finds_what_lies_around_both() {
     let daemon = Daemon::start().await;
@@ -1207,7 +1212,7 @@ async fn hooks_that_lead_to_hooks_without_end_are_refused_at_some_depth() {
         let mut request = sh("strict", "printf %s $HOOKJAIL_DEPTH");
         request.depth = depth;
         match daemon.run(request).await {
-            // What a runtime that the hook starts would find.
+            // The depth that a runtime started by the hook would find.
             Ok(response) => depth = String::from_utf8_lossy(&response.stdout).parse().unwrap(),
             Err(refusal) => break refusal,
         }
@@ -1217,7 +1222,7 @@ async fn hooks_that_lead_to_hooks_without_end_are_refused_at_some_depth() {
     assert_eq!(depth, 4);
     let expected = (Code::ResourceExhausted, "RECURSION_LIMIT".to_owned());
     assert_eq!((refusal.code(), reason(&refusal)), expected);
-    // The command line passes on what it finds; what it cannot read is too deep.
+    // The command line passes on the depth that it finds; an unreadable one counts as too deep.
     for (found, refused) in [("3", false), ("4", true), ("many", true)] {
         let mut run = crate::support::command(env!("CARGO_BIN_EXE_hookjail"));
         run.args(["run", "--connect"])
@@ -1227,9 +1232,13 @@ async fn hooks_that_lead_to_hooks_without_end_are_refused_at_some_depth() {
             .env("HOOKJAIL_DEPTH", found)
             .output();
         let output = output.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(said.contains("RECURSION_LIMIT"), refused, "{found}: {said}");
-        assert_eq!(output.status.success(), !refused, "{found}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            stderr.contains("RECURSION_LIMIT"),
+            refused,
+            "{found}: {stderr}"
+        );
+        assert_eq!(output.status.success(), !refused, "{found}: {stderr}");
     }
 }
 
@@ -1253,23 +1262,24 @@ mod as_root {
         fs::set_permissions(&private, Permissions::from_mode(0o700)).unwrap();
         let script = private.join("script");
         fs::write(&script, "echo secret").unwrap();
-        let asked = |path: &Path| {
+        let refusal_of = |path: &Path| {
             let output = run_as_nobody(&daemon, &["/bin/sh", path.to_str().unwrap()]);
             let error = json(&output)["error"].clone();
-            let said = error["message"].as_str().unwrap();
-            let said = said.replace(path.to_str().unwrap(), "it");
-            (error["reason"].as_str().unwrap().to_owned(), said, error)
+            let message = error["message"].as_str().unwrap();
+            let message = message.replace(path.to_str().unwrap(), "it");
+            (error["reason"].as_str().unwrap().to_owned(), message, error)
         };
-        let [(reason, said, _), none] = [script.clone(), private.join("none")].map(|it| asked(&it));
+        let [(reason, message, _), none] =
+            [script.clone(), private.join("none")].map(|it| refusal_of(&it));
 
-        assert_eq!((&*reason, &said), ("INVALID_REQUEST", &none.1));
+        assert_eq!((&*reason, &message), ("INVALID_REQUEST", &none.1));
 
         // The control: where the caller can go, the script is among what is hashed.
         fs::set_permissions(&private, Permissions::from_mode(0o755)).unwrap();
-        let (reason, _, error) = asked(&script);
+        let (reason, _, error) = refusal_of(&script);
         assert_eq!(reason, "CONSENT_REQUIRED");
         assert!(error["metadata"]["digests"].to_string().contains("script"));
-        assert_eq!(asked(&private.join("none")).0, "INVALID_REQUEST");
+        assert_eq!(refusal_of(&private.join("none")).0, "INVALID_REQUEST");
     }
 
     #[tokio::test]
@@ -1292,9 +1302,10 @@ mod as_root {
         needs_root();
         // No shipped profile lets a hook come so far: somebody with a hook's uid stands in for one.
         let (hook_user, range) = a_hooks_uid();
+        let caller = NOBODY;
         let daemon = Daemon::with(Setup {
             config: format!(
-                "{range}[server]\ncallers = [{NOBODY}, {hook_user}]\nsocket_mode = \"0660\"\n"
+                "{range}[server]\ncallers = [{caller}, {hook_user}]\nsocket_mode = \"0660\"\n"
             ),
             ..Setup::default()
         })

@@ -1,5 +1,5 @@
-//! `hookjail run --as RUNTIME` stands in a hook's place: the runtime gets the hook's own bytes and exit code, and its own no
-//! wherever hookjail has no such end to give.
+//! `hookjail run --as RUNTIME` stands in a hook's place: the runtime gets the hook's own bytes and exit code, and the denial of
+//! that runtime wherever the hook has no such end.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ pub(crate) struct Case {
     pub(crate) point: &'static str,
     /// Lets the hook pass.
     pub(crate) harmless: &'static str,
-    /// Makes the hook say no.
+    /// Payload that the hook refuses.
     pub(crate) harmful: &'static str,
     pub(crate) hook: &'static str,
 }
@@ -132,7 +132,7 @@ pub(crate) fn written(daemon: &Daemon, name: &str, script: &str) -> PathBuf {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the test is the runtime: it starts its hook, or hookjail in its place"
+    reason = "the test is the runtime, which starts its hook, or hookjail in its place"
 )]
 pub(crate) fn held(directory: &Path, words: &[&str]) -> Child {
     let mut command = crate::support::command(words[0]);
@@ -165,7 +165,7 @@ pub(crate) fn ended(directory: &Path, words: &[&str], payload: &str) -> Output {
         .unwrap()
 }
 
-pub(crate) fn told(output: &Output) -> (Option<i32>, String, String) {
+pub(crate) fn outcome_of(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code(),
@@ -222,12 +222,12 @@ pub(crate) fn in_place<'a>(
 #[tokio::test]
 async fn a_hook_ends_as_it_does_without_hookjail() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     for case in &CASES {
         let hook = written(&daemon, case.runtime, case.hook);
         let hook = hook.to_str().unwrap();
         for (payload, stops) in [(case.harmless, false), (case.harmful, true)] {
-            let alone = ended(&here, &[hook], payload);
+            let alone = ended(&workspace, &[hook], payload);
             assert_eq!(
                 read(case, &alone).stops(),
                 stops,
@@ -235,12 +235,12 @@ async fn a_hook_ends_as_it_does_without_hookjail() {
                 case.runtime
             );
             let runtimes = [case.runtime, "auto"];
-            // git's payload is no JSON, and tells nothing.
+            // git's payload is no JSON, and identifies no runtime.
             let known = if case.runtime == "git" { 1 } else { 2 };
             for runtime in &runtimes[..known] {
                 let words = in_place(runtime, &socket, &[], hook);
-                let inside = ended(&here, &words, payload);
-                assert_eq!(told(&inside), told(&alone), "{}", case.runtime);
+                let inside = ended(&workspace, &words, payload);
+                assert_eq!(outcome_of(&inside), outcome_of(&alone), "{}", case.runtime);
             }
         }
     }
@@ -251,7 +251,7 @@ async fn what_hookjail_cannot_run_is_the_runtimes_own_no_at_a_gate_and_nothing_e
     let daemon = Daemon::start().await;
     let socket = daemon.path().join("sock").display().to_string();
     let missing = daemon.path().join("nobody").display().to_string();
-    let here = daemon.workspace();
+    let workspace = daemon.workspace();
     let slow = written(&daemon, "slow", "#!/bin/sh\nexec sleep 60\n");
     let slow = slow.to_str().unwrap();
     let begun = Instant::now();
@@ -263,7 +263,7 @@ async fn what_hookjail_cannot_run_is_the_runtimes_own_no_at_a_gate_and_nothing_e
             (&socket, "no-such-hook", &[][..], "no-such-hook"),
         ] {
             let words = in_place(case.runtime, socket, more, hook);
-            let output = ended(&here, &words, case.harmless);
+            let output = ended(&workspace, &words, case.harmless);
             assert!(
                 read(case, &output).stops(),
                 "{} {why}: {output:?}",
@@ -274,7 +274,7 @@ async fn what_hookjail_cannot_run_is_the_runtimes_own_no_at_a_gate_and_nothing_e
 
             let more = [more, &["--observe"]].concat();
             let words = in_place(case.runtime, socket, &more, hook);
-            let output = ended(&here, &words, case.harmless);
+            let output = ended(&workspace, &words, case.harmless);
             assert!(
                 !read(case, &output).stops(),
                 "{} {why}: {output:?}",
@@ -289,10 +289,10 @@ async fn what_hookjail_cannot_run_is_the_runtimes_own_no_at_a_gate_and_nothing_e
 async fn a_daemon_that_dies_in_the_middle_is_a_no() {
     for case in &CASES {
         let daemon = Daemon::start().await;
-        let (socket, here) = places(&daemon);
+        let (socket, workspace) = places(&daemon);
         let hook = written(&daemon, "slow", "#!/bin/sh\nexec sleep 60\n");
         let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
-        let child = started(&here, &words, case.harmless);
+        let child = started(&workspace, &words, case.harmless);
         // The hook is running once its start is written down.
         until("the start record", || daemon.records() == ["started"]).await;
         let directory = daemon.kill();
@@ -310,35 +310,35 @@ fn is_of_a_call(case: &Case) -> bool {
 #[tokio::test]
 async fn a_guard_that_breaks_is_a_no_before_a_tool_call() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let broken = written(&daemon, "broken", "#!/bin/sh\necho oops >&2\nexit 1\n");
     let broken = broken.to_str().unwrap();
     let as_it_is = (Some(1), String::new(), "oops\n".to_owned());
     for case in CASES.iter().filter(|case| case.runtime != "git") {
         let ended = |more: &[&str]| {
             let words = in_place(case.runtime, &socket, more, broken);
-            ended(&here, &words, case.harmless)
+            ended(&workspace, &words, case.harmless)
         };
         let plain = ended(&[]);
         if is_of_a_call(case) {
             assert_is_no(case, &plain);
         } else {
-            assert_eq!(told(&plain), as_it_is, "{}", case.runtime);
+            assert_eq!(outcome_of(&plain), as_it_is, "{}", case.runtime);
         }
         let closed = ended(&["--fail-closed"]);
         assert_is_no(case, &closed);
         let mirrored = ended(&["--mirror-failures"]);
-        assert_eq!(told(&mirrored), as_it_is, "{}", case.runtime);
+        assert_eq!(outcome_of(&mirrored), as_it_is, "{}", case.runtime);
     }
 }
 
 #[tokio::test]
 async fn a_guard_that_confinement_breaks_is_a_no_in_every_language() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let rules = daemon.outside("rules");
     fs::write(&rules, "rm -rf\n").unwrap();
-    // Few machines have catalogues: it says in which language it would speak, as they have it.
+    // Few machines have catalogues, so the guard prints the message of its language itself, in the words of the catalogue.
     let guard = format!(
         "#!/bin/sh\ngrep -q -f {0} 2>/dev/null\n\
          case $? in 0) echo no >&2; exit 2 ;; 1) exit 0 ;; esac\n\
@@ -354,10 +354,10 @@ async fn a_guard_that_confinement_breaks_is_a_no_in_every_language() {
         let german = format!("{variable}=de_DE.UTF-8");
         let env = ["env", "-u", "LC_ALL", "-u", "LC_MESSAGES", &german];
         for case in CASES.iter().filter(|case| is_of_a_call(case)) {
-            let bare = ended(&here, &[&env[..], &[guard]].concat(), case.harmful);
+            let bare = ended(&workspace, &[&env[..], &[guard]].concat(), case.harmful);
             assert_is_no(case, &bare);
             let words = in_place(case.runtime, &socket, &[], guard);
-            let output = ended(&here, &[&env[..], &words].concat(), case.harmful);
+            let output = ended(&workspace, &[&env[..], &words].concat(), case.harmful);
             assert!(
                 read(case, &output).stops(),
                 "{} {german}: {output:?}",
@@ -370,25 +370,28 @@ async fn a_guard_that_confinement_breaks_is_a_no_in_every_language() {
 #[tokio::test]
 async fn loom_is_told_no_by_a_guard_that_breaks_after_an_object_that_lets_the_call_pass() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let case = CASES.iter().find(|case| case.runtime == "loom").unwrap();
     let script = "#!/bin/sh\necho '{\"continue\": true}'\nexit $(grep -c 'rm -rf')\n";
     let hook = written(&daemon, "crash", script);
     let hook = hook.to_str().unwrap();
     let words = in_place(case.runtime, &socket, &[], hook);
     let passes = (Some(0), "{\"continue\": true}\n".to_owned(), String::new());
-    assert_eq!(told(&ended(&here, &words, case.harmless)), passes);
-    // Loom itself reads nothing but the object here.
-    let (code, stdout, _) = told(&ended(&here, &[hook], case.harmful));
+    assert_eq!(
+        outcome_of(&ended(&workspace, &words, case.harmless)),
+        passes
+    );
+    // Loom itself reads only the object here.
+    let (code, stdout, _) = outcome_of(&ended(&workspace, &[hook], case.harmful));
     assert_eq!((code, stdout), (Some(1), passes.1));
-    let (code, stdout, _) = told(&ended(&here, &words, case.harmful));
+    let (code, stdout, _) = outcome_of(&ended(&workspace, &words, case.harmful));
     assert_eq!((code, stdout), (Some(2), String::new()));
 }
 
 #[tokio::test]
 async fn a_guard_that_confinement_breaks_is_a_no() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     // The rules lie where no profile reaches, as in a home.
     let rules = daemon.outside("rules");
     fs::write(&rules, "rm -rf\n").unwrap();
@@ -416,7 +419,7 @@ async fn a_guard_that_confinement_breaks_is_a_no() {
         let hook = hook.to_str().unwrap();
         if ["python", "shell"].contains(&name) {
             let case = &CASES[0];
-            let alone = ended(&here, &[hook], case.harmful);
+            let alone = ended(&workspace, &[hook], case.harmful);
             assert!(read(case, &alone).stops(), "{name}: {alone:?}");
         }
         // To hookjail Base Coat's points are no tool calls: a guard that ends there with 0 is believed.
@@ -425,7 +428,7 @@ async fn a_guard_that_confinement_breaks_is_a_no() {
         };
         for case in CASES.iter().filter(decides) {
             let words = in_place(case.runtime, &socket, &["--profile", "workspace-ro"], hook);
-            let inside = ended(&here, &words, case.harmful);
+            let inside = ended(&workspace, &words, case.harmful);
             assert!(
                 read(case, &inside).stops(),
                 "{name} {}: {inside:?}",
@@ -446,7 +449,7 @@ async fn a_guard_that_confinement_breaks_is_a_no() {
 #[tokio::test]
 async fn a_prompt_is_not_refused_for_a_hook_that_confinement_breaks_unless_it_is_a_gate() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let rules = daemon.outside("rules");
     fs::write(&rules, "secret\n").unwrap();
     let script = format!(
@@ -463,10 +466,14 @@ async fn a_prompt_is_not_refused_for_a_hook_that_confinement_breaks_unless_it_is
         let payload = format!(
             r#"{{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"{point}","turn_id":"1","prompt":"hello","tool_name":"Write","tool_input":{{}}}}"#
         );
-        assert_eq!(ended(&here, &[hook], &payload).status.code(), Some(0));
+        assert_eq!(ended(&workspace, &[hook], &payload).status.code(), Some(0));
         let ends = |more: &[&str]| {
             let more = [&["--profile", "workspace-ro"], more].concat();
-            ended(&here, &in_place(runtime, &socket, &more, hook), &payload)
+            ended(
+                &workspace,
+                &in_place(runtime, &socket, &more, hook),
+                &payload,
+            )
         };
 
         let warned = ends(&[]);
@@ -481,8 +488,8 @@ async fn a_prompt_is_not_refused_for_a_hook_that_confinement_breaks_unless_it_is
         }
         for gate in ["--gate", "--fail-closed"] {
             let refused = ends(&[gate]);
-            // Only JSON shows the user the command that helps, and the model has the reason alone. That of a prompt which Claude
-            // Code erases has no other reader than the user.
+            // Only JSON shows the user the command that helps, and the model has the reason alone. That of a prompt which
+            // Claude Code erases has no other reader than the user.
             let answer: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
             assert_eq!(refused.status.code(), Some(0), "{runtime} {gate}");
             assert_eq!(answer["decision"], "block", "{answer}");
@@ -498,7 +505,7 @@ async fn a_prompt_is_not_refused_for_a_hook_that_confinement_breaks_unless_it_is
 #[tokio::test]
 async fn a_prompt_is_not_refused_for_a_log_that_a_shell_cannot_write() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let log = daemon.outside("log");
     // `dash` ends with 2, which is a denial to most runtimes.
     let script = format!("#!/bin/sh\ncat >>{}\n", log.display());
@@ -513,19 +520,23 @@ async fn a_prompt_is_not_refused_for_a_log_that_a_shell_cannot_write() {
         let payload = format!(
             r#"{{"session_id":"s","cwd":"/","hook_event_name":"{point}","turn_id":"1","prompt":"hello"}}"#
         );
-        assert_eq!(ended(&here, &[hook], &payload).status.code(), Some(0));
+        assert_eq!(ended(&workspace, &[hook], &payload).status.code(), Some(0));
         let ends = |more: &[&str]| {
             let more = [&["--profile", "workspace-ro"], more].concat();
-            ended(&here, &in_place(runtime, &socket, &more, hook), &payload)
+            ended(
+                &workspace,
+                &in_place(runtime, &socket, &more, hook),
+                &payload,
+            )
         };
         let warned = ends(&[]);
-        let (code, stdout, stderr) = told(&warned);
+        let (code, stdout, stderr) = outcome_of(&warned);
         assert_eq!(code, Some(0), "{runtime}: {stdout} {stderr}");
         assert!(!stdout.contains("block"), "{runtime}: {stdout}");
         let text = stdout + &stderr;
         assert!(text.contains("confinement may be why"), "{runtime}: {text}");
         let refused = ends(&["--gate"]);
-        let (code, stdout, stderr) = told(&refused);
+        let (code, stdout, stderr) = outcome_of(&refused);
         let is_no = code == Some(2) || stdout.contains(r#""decision":"block""#);
         assert!(is_no, "{runtime}: {code:?} {stdout} {stderr}");
     }
@@ -533,7 +544,7 @@ async fn a_prompt_is_not_refused_for_a_log_that_a_shell_cannot_write() {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "what is started is hookjail itself, as a person types it"
+    reason = "the test starts hookjail itself, as a person types it"
 )]
 #[test]
 fn a_rehearsal_finds_the_guard_that_confinement_silences() {
@@ -555,7 +566,7 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
         "same",
         "#!/bin/sh\ngrep -q 'rm -rf' && { echo no >&2; exit 2; }\nexit 0\n",
     );
-    // Who allows it is told how to look.
+    // `hookjail allow` names the command that shows more.
     let allowed = line.command(&["allow", "--", &silenced]).output().unwrap();
     let allowed = String::from_utf8_lossy(&allowed.stdout).into_owned();
     let hint =
@@ -619,7 +630,7 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
     assert_eq!(answer["confined"]["writes"], serde_json::json!([]));
     assert!(!answer["denied"].as_array().unwrap().is_empty(), "{answer}");
 
-    // In a runtime's settings it is a no.
+    // In a runtime's settings a forgotten `--rehearse` is a denial.
     let forgotten = [
         env!("CARGO_BIN_EXE_hookjail"),
         "run",
@@ -636,14 +647,14 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
 #[tokio::test]
 async fn a_guard_whose_processes_are_denied_is_a_no_whatever_it_says() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let script = "#!/bin/bash\ncommand=$(/bin/cat)\ncase $command in *'rm -rf'*) echo no >&2; exit 2 ;; esac\nexit 0\n";
     let hook = written(&daemon, "forks", script);
     let hook = hook.to_str().unwrap();
     for case in CASES.iter().filter(|case| is_of_a_call(case)) {
         let ended = |profile| {
             let words = in_place(case.runtime, &socket, &["--profile", profile], hook);
-            ended(&here, &words, case.harmful)
+            ended(&workspace, &words, case.harmful)
         };
         for profile in ["strict", "pipeline"] {
             let ended = ended(profile);
@@ -653,7 +664,7 @@ async fn a_guard_whose_processes_are_denied_is_a_no_whatever_it_says() {
                 case.runtime
             );
             let is_ours = String::from_utf8_lossy(&ended.stderr).contains("hookjail: ");
-            // Where it may have processes it says no itself; elsewhere its end may be the runtime's own no.
+            // Where the hook may start processes it refuses itself; elsewhere its end may be the runtime's own refusal.
             let is_let_pass =
                 ["claude-code", "codex", "cursor", "qwen-code"].contains(&case.runtime);
             assert_eq!(
@@ -711,9 +722,9 @@ async fn where_no_means_go_on_working_hookjails_own_failure_keeps_nobody_working
     let daemon = Daemon::start().await;
     let socket = daemon.path().join("sock").display().to_string();
     let missing = daemon.path().join("nobody").display().to_string();
-    let here = daemon.workspace();
+    let workspace = daemon.workspace();
     let log = daemon.outside("log");
-    // It can write where nothing confines it, and dash exits with 2 where it cannot.
+    // The logger can write where nothing confines it, and dash exits with 2 where it cannot.
     let logger = format!(
         "#!/bin/sh\ncat >/dev/null\necho stopped >> {}\n",
         log.display()
@@ -738,7 +749,7 @@ async fn where_no_means_go_on_working_hookjails_own_failure_keeps_nobody_working
             };
             mode.judge(&end, OnFailure::Contract).decision
         };
-        let alone = ended(&here, &[&logger], payload);
+        let alone = ended(&workspace, &[&logger], payload);
         assert_eq!(alone.status.code(), Some(0), "{alone:?}");
         let gone = "no-such-hook".to_owned();
         for (socket, hook, more) in [
@@ -751,7 +762,7 @@ async fn where_no_means_go_on_working_hookjails_own_failure_keeps_nobody_working
             for observe in [&[][..], &["--observe"]] {
                 let more = [observe, more].concat();
                 let words = in_place(runtime, socket, &more, hook);
-                let output = ended(&here, &words, payload);
+                let output = ended(&workspace, &words, payload);
                 assert_eq!(
                     judged(&output),
                     Decision::None,
@@ -766,18 +777,26 @@ async fn where_no_means_go_on_working_hookjails_own_failure_keeps_nobody_working
                     Some(0),
                     "{runtime} {hook}: {output:?}"
                 );
-                let told = String::from_utf8_lossy(&output.stderr);
-                assert!(told.contains("hookjail"), "{runtime} {hook}: {told}");
+                let stderr = String::from_utf8_lossy(&output.stderr);
+                assert!(stderr.contains("hookjail"), "{runtime} {hook}: {stderr}");
             }
         }
-        let misnamed = ended(&here, &in_place("emacs", &socket, &[], &logger), payload);
+        let misnamed = ended(
+            &workspace,
+            &in_place("emacs", &socket, &[], &logger),
+            payload,
+        );
         assert_eq!(judged(&misnamed), Decision::None, "{runtime}: {misnamed:?}");
-        // What the hook itself says still counts, but of one that only looks on.
+        // The hook's own answer still counts, unless the hook only looks on.
         if runtime != "copilot" {
-            let output = ended(&here, &in_place(runtime, &socket, &[], &tests), payload);
+            let output = ended(
+                &workspace,
+                &in_place(runtime, &socket, &[], &tests),
+                payload,
+            );
             assert_eq!(judged(&output), Decision::Block, "{runtime}: {output:?}");
             let observed = in_place(runtime, &socket, &["--observe"], &tests);
-            let output = ended(&here, &observed, payload);
+            let output = ended(&workspace, &observed, payload);
             assert_eq!(judged(&output), Decision::None, "{runtime}: {output:?}");
         }
     }
@@ -786,13 +805,13 @@ async fn where_no_means_go_on_working_hookjails_own_failure_keeps_nobody_working
 #[tokio::test]
 async fn a_hook_that_only_looks_on_stops_nothing_whatever_it_says() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     for case in &CASES {
         let hook = written(&daemon, case.runtime, case.hook);
         let hook = hook.to_str().unwrap();
         for (more, stops) in [(&[][..], true), (&["--observe"], false)] {
             let output = ended(
-                &here,
+                &workspace,
                 &in_place(case.runtime, &socket, more, hook),
                 case.harmful,
             );
@@ -810,7 +829,7 @@ async fn a_hook_that_only_looks_on_stops_nothing_whatever_it_says() {
 #[tokio::test]
 async fn a_signal_to_hookjail_itself_is_a_no() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let ready = daemon.workspace().join("ready");
     fs::create_dir(&ready).unwrap();
     let slow = written(&daemon, "slow", "#!/bin/sh\nexec sleep 60\n");
@@ -837,9 +856,9 @@ async fn a_signal_to_hookjail_itself_is_a_no() {
                 continue;
             }
             let words = in_place(case.runtime, &socket, &[], slow);
-            // Whatever ignores a signal hands that down.
+            // A process that ignores a signal hands that down.
             let words = [&["env", "--default-signal"], &words[..]].concat();
-            let child = started(&here, &words, case.harmless);
+            let child = started(&workspace, &words, case.harmless);
             started_so_far += 1;
             let is_start = |record: &String| record == "started";
             until("the start record", || {
@@ -860,15 +879,15 @@ async fn a_signal_to_hookjail_itself_is_a_no() {
 #[tokio::test]
 async fn a_signal_by_which_nobody_ends_a_process_does_not_end_a_hooks_run() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
-    let waits = here.join("waits");
+    let (socket, workspace) = places(&daemon);
+    let waits = workspace.join("waits");
     fs::write(&waits, "").unwrap();
     let hook = "#!/bin/sh\nwhile [ -e waits ]; do sleep 0.01; done\n";
     let hook = written(&daemon, "waits-for-it", hook);
     let hook = hook.to_str().unwrap();
     let case = &CASES[0];
     let words = in_place(case.runtime, &socket, &[], hook);
-    let mut child = started(&here, &words, case.harmless);
+    let mut child = started(&workspace, &words, case.harmless);
     until("the start record", || {
         daemon.records().iter().any(|record| record == "started")
     })
@@ -876,7 +895,7 @@ async fn a_signal_by_which_nobody_ends_a_process_does_not_end_a_hooks_run() {
     // SIGXFSZ, SIGVTALRM, SIGIO, SIGPWR, and two for real-time.
     for signal in [25, 26, 29, 30, 40, 64] {
         let line = format!("kill -{signal} {}", child.id());
-        let sent = ended(&here, &["sh", "-c", &line], "");
+        let sent = ended(&workspace, &["sh", "-c", &line], "");
         assert!(sent.status.success(), "{sent:?}");
     }
     assert_eq!(child.try_wait().unwrap(), None);
@@ -887,8 +906,8 @@ async fn a_signal_by_which_nobody_ends_a_process_does_not_end_a_hooks_run() {
 
 /// Returns how long a runtime waits for a hook of its own before it goes on without, where that is known; git has no timer.
 fn own_timer(case: &Case) -> Option<Duration> {
-    let own = case.mode.defaults(case.point).timeout;
-    own.filter(|_| case.runtime != "git")
+    let timer = case.mode.defaults(case.point).timeout;
+    timer.filter(|_| case.runtime != "git")
 }
 
 /// Pauses a daemon until it is dropped.
@@ -911,13 +930,13 @@ impl Drop for Paused {
 #[tokio::test]
 async fn a_runtime_hears_a_no_before_its_own_timer_fires() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let hook = written(&daemon, "passes", "#!/bin/sh\nexit 0\n");
     let hook = hook.to_str().unwrap();
     // The control: the same words let the call pass.
     for case in &CASES {
         let output = ended(
-            &here,
+            &workspace,
             &in_place(case.runtime, &socket, &[], hook),
             case.harmless,
         );
@@ -926,13 +945,13 @@ async fn a_runtime_hears_a_no_before_its_own_timer_fires() {
     let paused = Paused::new(&daemon);
     let second = Duration::from_secs(1);
     for case in &CASES {
-        let impatient = own_timer(case).filter(|own| *own < 10 * second);
+        let impatient = own_timer(case).filter(|wait| *wait < 10 * second);
         let mut waits = vec![(vec!["--timeout", "500ms"], 2 * second)];
-        waits.extend(impatient.map(|own| (Vec::new(), own)));
+        waits.extend(impatient.map(|wait| (Vec::new(), wait)));
         for (more, timer) in waits {
             let begun = Instant::now();
             let output = ended(
-                &here,
+                &workspace,
                 &in_place(case.runtime, &socket, &more, hook),
                 case.harmless,
             );
@@ -954,22 +973,22 @@ async fn an_operator_who_is_away_is_waited_for_no_longer_than_the_runtime_waits(
         ..Setup::default()
     })
     .await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let mut operator = ConsentServiceClient::new(daemon.channel());
-    // Somebody who listens, and is away.
+    // A listener who is away.
     let listening = operator.watch(pb::WatchRequest::default()).await.unwrap();
     for case in &CASES {
-        let Some(own) = own_timer(case).filter(|own| *own < Duration::from_secs(10)) else {
+        let Some(timer) = own_timer(case).filter(|timer| *timer < Duration::from_secs(10)) else {
             continue;
         };
         let hook = written(&daemon, case.runtime, case.hook);
         let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
         let begun = Instant::now();
-        let output = ended(&here, &words, case.harmless);
+        let output = ended(&workspace, &words, case.harmless);
         let took = begun.elapsed();
-        // The control: the question was asked, and nobody answered it.
-        assert!(took > own / 2, "{}: {took:?} of {own:?}", case.runtime);
-        assert!(took < own, "{}: {took:?} of {own:?}", case.runtime);
+        // The control: the question was asked, and not answered.
+        assert!(took > timer / 2, "{}: {took:?} of {timer:?}", case.runtime);
+        assert!(took < timer, "{}: {took:?} of {timer:?}", case.runtime);
         assert_is_no(case, &output);
     }
     drop(listening);
@@ -978,20 +997,20 @@ async fn an_operator_who_is_away_is_waited_for_no_longer_than_the_runtime_waits(
 #[tokio::test]
 async fn a_payload_that_never_ends_is_a_no_in_time() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
-    // Whoever starts a hook may have the timer's signal ignored.
+    let (socket, workspace) = places(&daemon);
+    // The process that starts a hook may have the timer's signal ignored.
     let ignoring = ["bash", "-c", "trap '' ALRM; exec \"$@\"", "bash"];
     for case in CASES.iter().filter(|case| case.runtime != "git") {
         let short = ["--timeout", "300ms"];
         let words = in_place(case.runtime, &socket, &short, "/bin/true");
         let begun = Instant::now();
         // The payload never ends: its other end stays with this process.
-        let mut child = held(&here, &[&ignoring[..], &words].concat());
+        let mut child = held(&workspace, &[&ignoring[..], &words].concat());
         let stdin = child.stdin.take();
         let output = child.wait_with_output().unwrap();
         drop(stdin);
         assert_is_no(case, &output);
-        // Without a timer of its own it would wait for ever.
+        // Without a timer of its own hookjail would wait for ever.
         assert!(begun.elapsed() < SOON, "{}", case.runtime);
     }
 }
@@ -1017,7 +1036,7 @@ fn limited<'a>(limit: &'a str, words: &[&'a str]) -> Vec<&'a str> {
 #[tokio::test]
 async fn a_client_that_can_have_next_to_nothing_says_no_or_what_its_hook_says() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     for case in [&CASES[0], &CASES[1], &CASES[2], &CASES[7]] {
         let hook = written(&daemon, case.runtime, case.hook);
         let hook = hook.to_str().unwrap();
@@ -1025,23 +1044,28 @@ async fn a_client_that_can_have_next_to_nothing_says_no_or_what_its_hook_says() 
         let files = [4, 5, 6, 7, 8, 9, 10, 12, 16].map(|count| format!("-n {count}"));
         let memory = (0..24).map(|step| format!("-v {}", 20_000 + 4_000 * step));
         let stack = [64, 128, 256, 512].map(|size| format!("-s {size}"));
-        // Nobody but root is held by it: no thread and no process more.
+        // No further thread and no further process: this limit holds every user but root.
         let tasks = ["-u 1".to_owned()];
         for limit in files.into_iter().chain(memory).chain(stack).chain(tasks) {
             // The program and its libraries must at least be loaded.
             let version = limited(&limit, &[env!("CARGO_BIN_EXE_hookjail"), "--version"]);
-            if !ended(&here, &version, "").status.success() {
+            if !ended(&workspace, &version, "").status.success() {
                 continue;
             }
-            let output = ended(&here, &limited(&limit, &words), case.harmful);
+            let output = ended(&workspace, &limited(&limit, &words), case.harmful);
             assert!(
                 read(case, &output).stops(),
                 "{} {limit}: {output:?}",
                 case.runtime
             );
             if limit.starts_with("-u") {
-                let own = ended(&here, &words, case.harmful);
-                assert_eq!(told(&output), told(&own), "{}", case.runtime);
+                let unlimited = ended(&workspace, &words, case.harmful);
+                assert_eq!(
+                    outcome_of(&output),
+                    outcome_of(&unlimited),
+                    "{}",
+                    case.runtime
+                );
             }
         }
     }
@@ -1050,7 +1074,7 @@ async fn a_client_that_can_have_next_to_nothing_says_no_or_what_its_hook_says() 
 #[tokio::test]
 async fn a_command_line_that_is_wrong_is_a_no() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let thin = thin().display().to_string();
     let programs = [&[env!("CARGO_BIN_EXE_hookjail"), "run"][..], &[&thin]];
     for (program, case) in programs
@@ -1078,17 +1102,17 @@ async fn a_command_line_that_is_wrong_is_a_no() {
                 &[&format!("--as={}", case.runtime)],
             ] {
                 let words = [program, named, words].concat();
-                let output = ended(&here, &words, case.harmless);
+                let output = ended(&workspace, &words, case.harmless);
                 assert!(read(case, &output).stops(), "{words:?}: {output:?}");
             }
-            // A name that no runtime has is no name: the payload says whose it is. git's says nothing.
+            // A name that no runtime has is no name: the payload identifies its runtime. git's does not.
             if case.runtime != "git" {
                 let words = [program, &["--as", "emacs", "--", "/bin/true"]].concat();
-                let output = ended(&here, &words, case.harmless);
+                let output = ended(&workspace, &words, case.harmless);
                 assert!(read(case, &output).stops(), "{words:?}: {output:?}");
             }
             let words = [program, &["--as", case.runtime, "--observe"], words].concat();
-            let output = ended(&here, &words, case.harmless);
+            let output = ended(&workspace, &words, case.harmless);
             assert!(!read(case, &output).stops(), "{words:?}: {output:?}");
         }
     }
@@ -1097,8 +1121,8 @@ async fn a_command_line_that_is_wrong_is_a_no() {
 #[tokio::test]
 async fn an_answer_that_cannot_be_written_is_a_no() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
-    // Those whose guards here say no on stdout.
+    let (socket, workspace) = places(&daemon);
+    // Runtimes whose guards here refuse on stdout.
     for case in CASES
         .iter()
         .filter(|case| case.hook.contains("permission") || case.hook.contains("decision"))
@@ -1106,7 +1130,7 @@ async fn an_answer_that_cannot_be_written_is_a_no() {
         let hook = written(&daemon, case.runtime, case.hook);
         let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
         let full = ["bash", "-c", "exec \"$@\" >/dev/full", "bash"];
-        let output = ended(&here, &[&full[..], &words].concat(), case.harmful);
+        let output = ended(&workspace, &[&full[..], &words].concat(), case.harmful);
         assert_is_no(case, &output);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
 
@@ -1117,7 +1141,7 @@ async fn an_answer_that_cannot_be_written_is_a_no() {
             "bash",
         ];
         let slow = [&closed[..], &words].concat();
-        let output = ended(&here, &slow, case.harmful);
+        let output = ended(&workspace, &slow, case.harmful);
         assert_eq!(
             output.status.code(),
             Some(2),
@@ -1134,16 +1158,16 @@ async fn a_refusal_names_its_reason_and_an_id_and_never_the_command_that_lifts_i
         ..Setup::default()
     };
     let daemon = Daemon::with(setup).await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     for case in &CASES {
         let hook = written(&daemon, case.runtime, case.hook);
         let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
-        let output = ended(&here, &words, case.harmless);
+        let output = ended(&workspace, &words, case.harmless);
         assert_is_no(case, &output);
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8_lossy(&told);
-        assert!(told.contains("CONSENT_REQUIRED: "), "{told}");
-        let id = told.split("(request ").nth(1).unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert!(printed.contains("CONSENT_REQUIRED: "), "{printed}");
+        let id = printed.split("(request ").nth(1).unwrap();
         let id = id.split(')').next().unwrap();
         let journal = daemon.journal();
         let record = journal.last().unwrap();
@@ -1154,14 +1178,14 @@ async fn a_refusal_names_its_reason_and_an_id_and_never_the_command_that_lifts_i
             "hookjail serve",
             "--profile",
         ] {
-            assert!(!told.contains(word), "{told}");
+            assert!(!printed.contains(word), "{printed}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
-    // The daemon alone is told to stop, or, as a service manager may do it, every process of it.
+    // The daemon alone gets the signal to stop, or, as a service manager may do it, every process of it.
     for all in [false, true] {
         for case in &CASES {
             let mut daemon = Daemon::with(Setup {
@@ -1169,9 +1193,9 @@ async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
                 ..Setup::default()
             })
             .await;
-            let (socket, here) = places(&daemon);
+            let (socket, workspace) = places(&daemon);
             let pid = daemon.workspace().join("pid");
-            // It would be ended by SIGTERM.
+            // SIGTERM would end this hook.
             let minute = a_minute();
             let slow = written(
                 &daemon,
@@ -1180,7 +1204,7 @@ async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
             );
             let more = ["--profile", "workspace-rw"];
             let words = in_place(case.runtime, &socket, &more, slow.to_str().unwrap());
-            let child = started(&here, &words, case.harmless);
+            let child = started(&workspace, &words, case.harmless);
             until("the hook", || pid.exists()).await;
             if all {
                 // Its own id for itself is another.
@@ -1198,7 +1222,7 @@ async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
             );
             daemon.child().wait().unwrap();
 
-            let after = ended(&here, &words, case.harmless);
+            let after = ended(&workspace, &words, case.harmless);
             assert_is_no(case, &after);
         }
     }
@@ -1207,12 +1231,16 @@ async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
 #[tokio::test]
 async fn a_payload_of_nobody_is_a_no() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     for payload in ["", "{}", "nonsense"] {
-        let output = ended(&here, &in_place("auto", &socket, &[], "/bin/true"), payload);
+        let output = ended(
+            &workspace,
+            &in_place("auto", &socket, &[], "/bin/true"),
+            payload,
+        );
         assert_eq!(output.status.code(), Some(2));
         let unknown = ended(
-            &here,
+            &workspace,
             &in_place("emacs", &socket, &[], "/bin/true"),
             payload,
         );
@@ -1232,7 +1260,7 @@ fn key_of_point(case: &Case) -> String {
 async fn what_a_payload_says_of_its_point_counts_over_a_line_that_was_copied() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("nobody").display().to_string();
-    // Those whose payloads name their point.
+    // Runtimes whose payloads name their point.
     let naming = |case: &&Case| !matches!(case.runtime, "copilot" | "git");
     for case in CASES.iter().filter(naming) {
         let mut points = case.mode.facts().points.iter();
@@ -1245,10 +1273,10 @@ async fn what_a_payload_says_of_its_point_counts_over_a_line_that_was_copied() {
             "{} {other:?}: {no:?}",
             case.runtime
         );
-        // A payload that says nothing of the kind, or what its runtime does not have, leaves it to the command line.
+        // A payload without a point, or with one that its runtime does not have, leaves the point to the command line.
         for payload in ["{}", &case.harmless.replace(case.point, "PreLaunch")] {
             let output = ended(directory.path(), &words, payload);
-            let (is, was) = (told(&output), told(&no));
+            let (is, was) = (outcome_of(&output), outcome_of(&no));
             assert_ne!((is.0, is.1), (was.0, was.1), "{} {other:?}", case.runtime);
         }
     }
@@ -1276,7 +1304,7 @@ async fn a_payload_that_names_two_points_is_of_an_unknown_one() {
             &words,
             &case.harmless.replacen(&named, &lax, 1),
         );
-        let (is, was) = (told(&passes), told(&no));
+        let (is, was) = (outcome_of(&passes), outcome_of(&no));
         assert_ne!((is.0, is.1), (was.0, was.1), "{}", case.runtime);
     }
 }
@@ -1286,7 +1314,7 @@ async fn hooks_that_decide_nothing_are_mirrored_too() {
     let daemon = Daemon::start().await;
     let socket = daemon.path().join("sock").display().to_string();
     let missing = daemon.path().join("nobody").display().to_string();
-    let here = daemon.workspace();
+    let workspace = daemon.workspace();
     for (runtime, payload, script) in [
         (
             "reyn",
@@ -1296,17 +1324,17 @@ async fn hooks_that_decide_nothing_are_mirrored_too() {
         (
             "infer",
             r#"{"hook":"post_session","session_id":"s","turn":3}"#,
-            "#!/bin/bash\njq -c . | cat\necho told >&2\nexit 7\n",
+            "#!/bin/bash\njq -c . | cat\necho noted >&2\nexit 7\n",
         ),
     ] {
         let hook = written(&daemon, runtime, script);
         let hook = hook.to_str().unwrap();
-        let alone = ended(&here, &[hook], payload);
+        let alone = ended(&workspace, &[hook], payload);
         for name in [runtime, "auto"] {
-            let inside = ended(&here, &in_place(name, &socket, &[], hook), payload);
-            assert_eq!(told(&inside), told(&alone), "{runtime}");
+            let inside = ended(&workspace, &in_place(name, &socket, &[], hook), payload);
+            assert_eq!(outcome_of(&inside), outcome_of(&alone), "{runtime}");
         }
-        let failed = ended(&here, &in_place(runtime, &missing, &[], hook), payload);
+        let failed = ended(&workspace, &in_place(runtime, &missing, &[], hook), payload);
         assert_eq!(failed.status.code(), Some(125));
         assert_eq!(failed.stdout, b"");
     }
@@ -1318,22 +1346,23 @@ mod as_root {
     use super::*;
     use crate::{support::needs_root, witness::NOBODY};
 
-    /// Root is held by no limit on processes, so the client is another user's, who has this one and can have no other.
+    /// No limit on processes holds root, so the client is another user's, who has this one and can have no other.
     #[tokio::test]
     #[ignore = "needs root"]
     async fn a_user_without_another_process_has_its_guards() {
         needs_root();
+        let caller = NOBODY;
         let daemon = Daemon::with(Setup {
-            config: format!("[server]\ncallers = [{NOBODY}]\nsocket_mode = \"0660\"\n"),
+            config: format!("[server]\ncallers = [{caller}]\nsocket_mode = \"0660\"\n"),
             ..Setup::default()
         })
         .await;
         let socket = daemon.path().join("sock");
         chown(&socket, Some(NOBODY), None).unwrap();
         let socket = socket.display().to_string();
-        let here = daemon.workspace();
+        let workspace = daemon.workspace();
         // The program may lie where that user cannot go.
-        let program = here.join("hookjail-run");
+        let program = workspace.join("hookjail-run");
         install(&thin(), &program);
         let program = program.display().to_string();
         let user = NOBODY.to_string();
@@ -1347,17 +1376,17 @@ mod as_root {
             "ulimit -u 1 && exec \"$@\"",
             "bash",
         ];
-        // The control: who is held like this starts no thread.
+        // The control: a user under this limit starts no thread.
         let thread = "import threading; threading.Thread(target=print).start()";
         let words = [&lone[..], &["python3", "-c", thread]].concat();
-        assert!(!ended(&here, &words, "").status.success());
+        assert!(!ended(&workspace, &words, "").status.success());
         for case in &CASES {
             let hook = written(&daemon, case.runtime, case.hook);
             let mut words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
             words[0] = &program;
             let words = [&lone[..], &words].concat();
             for (payload, stops) in [(case.harmless, false), (case.harmful, true)] {
-                let output = ended(&here, &words, payload);
+                let output = ended(&workspace, &words, payload);
                 assert_eq!(
                     read(case, &output).stops(),
                     stops,

@@ -1,8 +1,8 @@
-//! What a hook could try, each attempt with its effect and how it must be refused; and the ground on which it is tried.
+//! Attempts of a hook, each with its effect and how it must be refused; and the ground on which they are made.
 //!
-//! Every attempt is made twice by the same program as the same user: once without hookjail, where it must have an effect
-//! (the positive control: an attempt that fails everywhere proves nothing), and once as a hook, where it must have none.
-//! An effect is whatever the test itself can see: what was printed, files, connections, signals that arrived.
+//! Every attempt is made twice by the same program as the same user. Without hookjail it must have an effect (the positive
+//! control: an attempt that fails everywhere proves nothing). As a hook it must have none. An effect is anything that the
+//! test itself can see: text that was printed, files, connections, signals that arrived.
 
 #![expect(
     clippy::disallowed_methods,
@@ -38,50 +38,50 @@ use crate::{
     witness::{compiled_once, until_clean},
 };
 
-/// One thing a hook could try.
+/// An attempt that a hook could make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     /// Its row in `docs/escape-matrix.md`.
     pub(crate) row: &'static str,
     /// Name and arguments for the probe; `{…}` stands for something of the ground's.
     pub(crate) words: &'static [&'static str],
-    /// What the control proves on this host.
+    /// The proof of the control on this host.
     pub(crate) control: Control,
     /// How it ends in a hook.
     pub(crate) ends: Ends,
 }
 
-/// What the positive control can show.
+/// Expected result of the positive control.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Control {
-    /// It works on every host.
+    /// The attempt works on every host.
     Works,
-    /// It works where the kernel has the feature.
+    /// The attempt works where the kernel has the feature.
     WhereTheKernelHasIt,
-    /// It works for root, where the tests are root.
+    /// The attempt works for root, where the tests are root.
     WorksForRoot,
     /// The kernel looks at its arguments, and answers this because they are harmless nonsense.
     Reaches(i32),
     /// The same for root, where the tests are root.
     ReachesForRoot(i32),
-    /// It would disturb other processes of the user where the hook has no user of its own.
+    /// The attempt would disturb other processes of the user where the hook has no user of its own.
     UnderAUserOfItsOwn,
-    /// There is nothing to see without hookjail that would tell: the kernel of a host may or may not know it.
+    /// Nothing to see without hookjail would prove anything: the kernel of a host may or may not have the call.
     Nothing,
 }
 
 impl Control {
-    /// Whether a host may lack what is tried.
+    /// Returns whether a host may lack the feature.
     const fn is_optional(self) -> bool {
         !matches!(self, Self::Works)
     }
 
-    /// Why nothing can be told where hooks are this user, if so.
+    /// Returns the reason why hooks with this user prove nothing, if so.
     fn cannot_be_shown(self, user: u32) -> Option<&'static str> {
         match self {
             Self::Nothing => Some("kernels without hookjail refuse it alike"),
             Self::UnderAUserOfItsOwn if !own_user(user) => {
-                Some("it would reach other processes of the user")
+                Some("the attempt would reach other processes of the user")
             }
             Self::WorksForRoot | Self::ReachesForRoot(_) if !nix::unistd::geteuid().is_root() => {
                 Some("only root can do it at all")
@@ -105,27 +105,27 @@ impl Control {
 pub(crate) enum Ends {
     /// Refused with one of these.
     Refused(&'static [i32]),
-    /// The kernel kills whoever tries.
+    /// The kernel kills the process that tries.
     Killed,
-    /// It works, which is documented: no more than that may come of it.
+    /// The attempt works, which is documented: no more than that may come of it.
     Open,
 }
 
-/// What the kernel says in a container to whoever asks for what the container does not have.
+/// Error numbers of the kernel in a container for things that the container does not have.
 const NOT_THERE: [i32; 6] = [EACCES, ENOENT, EPERM, EROFS, ESRCH, EXDEV];
 
-/// What was seen of one attempt.
+/// Observations of one attempt.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) attempt: Attempt,
     pub(crate) profile: String,
     /// Why the positive control shows nothing here, if it does not.
     pub(crate) unproved: Option<String>,
-    /// What went otherwise than it must.
+    /// Differences from the required course.
     pub(crate) faults: Vec<String>,
 }
 
-/// What an attempt came to: its errno, or the signal that ended it, and what it printed.
+/// Result of an attempt: its errno, or the signal that ended it, and its output.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Result {
     pub(crate) code: Option<i32>,
@@ -141,14 +141,14 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Compiles it; statically where the C library can be linked so. `HOOKJAIL_TEST_PROBE` names it where the tests run on a
-    /// machine without a compiler.
+    /// Compiles the probe; statically where the C library can be linked so. `HOOKJAIL_TEST_PROBE` names a compiled one where
+    /// the tests run on a machine without a compiler.
     pub(crate) fn build() -> Self {
-        Self::of("attempt.c", &[])
+        Self::build_from("attempt.c", &[])
     }
 
     /// Compiles another program of `tests/probes` in its place.
-    pub(crate) fn of(source: &str, options: &[&str]) -> Self {
+    pub(crate) fn build_from(source: &str, options: &[&str]) -> Self {
         let directory = directory();
         let path = directory.path().join("attempt");
         match env::var_os("HOOKJAIL_TEST_PROBE").filter(|_| options.is_empty()) {
@@ -163,14 +163,14 @@ impl Probe {
         Self { directory }
     }
 
-    fn compile(source: &str, options: &[&str], to: &Path) {
+    fn compile(source: &str, options: &[&str], target: &Path) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/probes")
             .join(source);
         let compile = |flags: &[&str]| {
             let mut command = Command::new("cc");
             command.args(flags).args(options).args(["-O1", "-w", "-o"]);
-            command.arg(to).arg(&source);
+            command.arg(target).arg(&source);
             command.output().expect("cc is installed")
         };
         let mut compiled = compile(&["-static"]);
@@ -180,7 +180,7 @@ impl Probe {
         assert!(compiled.status.success(), "{compiled:?}");
     }
 
-    /// Returns where it lies.
+    /// Returns the path of the program.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("attempt")
     }
@@ -218,10 +218,10 @@ impl Probe {
 
     /// Returns the user that hooks of this daemon run as, one after the other.
     pub(crate) async fn user(&self, daemon: &Daemon) -> u32 {
-        let own = nix::unistd::geteuid();
-        if contained() && !own.is_root() {
+        let own_uid = nix::unistd::geteuid();
+        if contained() && !own_uid.is_root() {
             // In its container it goes by the name of root.
-            return own.as_raw();
+            return own_uid.as_raw();
         }
         let state = self.confined(daemon, "strict", &["state"]).await;
         until_clean(daemon).await;
@@ -255,8 +255,7 @@ impl Probe {
         all
     }
 
-    /// Makes each attempt as a hook under a profile; returns what did not end as it must. For what was tried with controls
-    /// elsewhere.
+    /// Makes each attempt as a hook under a profile; returns the faults. For attempts whose controls are elsewhere.
     pub(crate) async fn failures_of_hooks(
         &self,
         daemon: &Daemon,
@@ -319,8 +318,8 @@ impl Probe {
         }
     }
 
-    /// Makes an attempt as a hook; says so if it did not end as it must or had an effect. In a container the kernel has other
-    /// words for what is not there, and less is open.
+    /// Makes an attempt as a hook; returns the fault if the attempt did not end as it must or had an effect. In a container the
+    /// kernel has other errors for things that are not there, and less is open.
     async fn failure(
         &self,
         daemon: &Daemon,
@@ -357,7 +356,7 @@ impl Probe {
 }
 
 impl Attempt {
-    /// Says what is wrong with how it ended in a hook, and with what was seen before and after.
+    /// Returns the fault in the end of the attempt in a hook, and in the state before and after.
     pub(crate) fn fault<T: PartialEq + std::fmt::Debug>(
         &self,
         confined: &Result,
@@ -385,13 +384,13 @@ impl Attempt {
     }
 }
 
-/// What came of a positive control.
+/// Result of a positive control.
 pub(crate) enum Side {
-    /// It had its effect, or reached the kernel.
+    /// The control had its effect, or reached the kernel.
     Effect,
-    /// It had none, though this host has what it tries.
+    /// The control had no effect, though this host has the feature that it tries.
     Fault(String),
-    /// Nothing can be told on this host, for this reason.
+    /// The control proves nothing on this host, for this reason.
     Unproved(String),
 }
 
@@ -402,11 +401,11 @@ fn cgroup() -> &'static str {
         "/sys/fs/cgroup/unified/cgroup.procs",
         "/sys/fs/cgroup/pids/cgroup.procs",
     ];
-    let there = paths.into_iter().find(|path| Path::new(path).exists());
-    there.unwrap_or(paths[0])
+    let existing = paths.into_iter().find(|path| Path::new(path).exists());
+    existing.unwrap_or(paths[0])
 }
 
-/// Whether hooks have a user that nobody else is.
+/// Returns whether hooks have a user of their own.
 fn own_user(user: u32) -> bool {
     user != nix::unistd::geteuid().as_raw()
 }
@@ -439,7 +438,7 @@ pub(crate) fn ran_as(response: &pb::ExecuteResponse) -> Option<u32> {
     uid.observed.parse().ok()
 }
 
-/// Returns what a reply says about the hook, which was confined.
+/// Returns the result of the hook in a reply; asserts that it was confined.
 pub(crate) fn result(response: pb::ExecuteResponse) -> Result {
     let confinement = response.confinement.unwrap();
     assert!(confinement.confirmed, "{confinement:?}");
@@ -452,7 +451,7 @@ pub(crate) fn result(response: pb::ExecuteResponse) -> Result {
     }
 }
 
-/// Everything an attempt can have an effect on, made anew for each and owned by the hook's user.
+/// Everything that an attempt can change, made anew for each and owned by the hook's user.
 #[derive(Debug)]
 pub(crate) struct Ground {
     abstract_name: String,
@@ -524,7 +523,7 @@ impl Ground {
         self.root.join("cwd")
     }
 
-    /// Returns the addresses at which it listens for TCP and UDP, and its name among abstract sockets.
+    /// Returns the addresses at which the ground listens for TCP and UDP, and its name among abstract sockets.
     pub(crate) fn addresses(&self) -> ([std::net::SocketAddr; 2], &str) {
         let addresses = [self.tcp.local_addr(), self.udp.local_addr()].map(std::io::Result::unwrap);
         (addresses, &self.abstract_name[1..])
@@ -559,7 +558,7 @@ impl Ground {
         words.iter().map(fill).collect()
     }
 
-    /// Returns all there is to see.
+    /// Returns the visible state of the ground.
     pub(crate) fn look(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
         for directory in [&self.outside, &self.workspace] {

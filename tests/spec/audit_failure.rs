@@ -1,4 +1,4 @@
-//! Where the journal cannot be written, nothing runs, and whatever a daemon dies of, the journal tells of every hook.
+//! Where the journal cannot be written, nothing runs. The journal has a record of every hook, however its daemon dies.
 
 #![expect(
     clippy::disallowed_methods,
@@ -36,7 +36,7 @@ async fn a_start_record_that_does_not_fit_runs_nothing_and_leaves_no_trace() {
     let daemon = Daemon::start().await;
     daemon.run(hook(["/bin/true"])).await.unwrap();
     let before = fs::read(live(daemon.path())).unwrap();
-    // Its beginning fits, as on a disk that is full in the middle of it.
+    // The record's beginning fits, as on a disk that becomes full in the middle of the write.
     limit_files(&daemon, Some(before.len() + 100));
 
     let refusal = daemon.run(writing(&daemon, "echo >ran")).await.unwrap_err();
@@ -66,7 +66,7 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
         "{}",
         daemon.log()
     );
-    // Health is told a moment after the caller.
+    // Health changes a moment after the caller's answer.
     until_it("the end of serving", async || {
         serving(&daemon).await == ServingStatus::NotServing
     })
@@ -80,7 +80,7 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
     assert!(!daemon.workspace().join("ran").exists());
 
     limit_files(&daemon, None);
-    until_it("what is written late", async || {
+    until_it("the late records", async || {
         serving(&daemon).await == ServingStatus::Serving
     })
     .await;
@@ -93,7 +93,7 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
         .map(|record| record["record"].as_str().unwrap())
         .collect();
     assert_eq!(kinds, ["started", "ended", "started", "ended"]);
-    // It ran, so the same request does not have it run again.
+    // The hook ran, so the same request does not run it again.
     let again = daemon.run(held_request(&daemon, "r-held")).await;
     assert_eq!(reason(&again.unwrap_err()), "AUDIT_UNAVAILABLE");
     assert_eq!(fs::read(begun(&daemon, "r-held")).unwrap(), b"\n");
@@ -184,18 +184,18 @@ async fn a_daemon_that_is_killed_at_any_moment_leaves_a_chain_that_tells_of_ever
         random ^= random << 17;
         random % bound
     };
-    let asked = Arc::new(AtomicUsize::new(0));
+    let next_number = Arc::new(AtomicUsize::new(0));
     let mut home = directory();
     let mut kills = 0;
-    while asked.load(Ordering::Relaxed) < runs.try_into().unwrap() {
+    while next_number.load(Ordering::Relaxed) < runs.try_into().unwrap() {
         assert!(Instant::now() < give_up, "{kills} kills take too long");
         let daemon = Daemon::in_directory(home, setup()).await.unwrap();
         let callers = (0..4).map(|_| {
-            let (asked, mut client) = (Arc::clone(&asked), daemon.client());
+            let (next_number, mut client) = (Arc::clone(&next_number), daemon.client());
             let request = writing(&daemon, "");
             tokio::spawn(async move {
                 loop {
-                    let number = asked.fetch_add(1, Ordering::Relaxed);
+                    let number = next_number.fetch_add(1, Ordering::Relaxed);
                     let mut request = named(request.clone(), number);
                     let script =
                         format!("echo >ran-{number}; test $(({number} % 3)) = 0 || sleep 0.02");
@@ -208,7 +208,7 @@ async fn a_daemon_that_is_killed_at_any_moment_leaves_a_chain_that_tells_of_ever
             })
         });
         let callers: Vec<_> = callers.collect();
-        // Not to wait for anything: the moment is to be any.
+        // No wait for anything: the kill comes at a random moment.
         tokio::time::sleep(Duration::from_micros(below(400_000))).await;
         home = daemon.kill();
         kills += 1;
@@ -218,7 +218,10 @@ async fn a_daemon_that_is_killed_at_any_moment_leaves_a_chain_that_tells_of_ever
     }
 
     let last = Daemon::in_directory(home, setup()).await.unwrap();
-    println!("{} requests, {kills} kills", asked.load(Ordering::Relaxed));
+    println!(
+        "{} requests, {kills} kills",
+        next_number.load(Ordering::Relaxed)
+    );
     let verified = verify_journal(&audit(last.path())).unwrap();
     let records = records(last.path());
     assert_eq!(verified.records, u64::try_from(records.len()).unwrap());
@@ -238,7 +241,7 @@ async fn a_daemon_that_is_killed_at_any_moment_leaves_a_chain_that_tells_of_ever
                 );
                 interrupted += 1;
             }
-            // It may have been announced before it was refused.
+            // The run may have been announced before it was refused.
             "refused" => drop(open.remove(run)),
             "torn" => {}
             other => panic!("{other}: {record}"),
@@ -255,7 +258,7 @@ fn named(request: pb::ExecuteRequest, number: usize) -> pb::ExecuteRequest {
     }
 }
 
-/// Asserts that whatever a hook left in the workspace was announced.
+/// Asserts that every hook that left a file in the workspace was announced.
 fn assert_every_run_has_its_start(home: &Path, records: &[Value]) {
     let started: BTreeSet<_> = records
         .iter()
@@ -336,7 +339,7 @@ async fn serving(daemon: &Daemon) -> ServingStatus {
     health.unwrap().into_inner().status()
 }
 
-/// Waits until health, status and `doctor` say that nothing is run.
+/// Waits until health, status and `doctor` report that nothing is run.
 async fn assert_said_everywhere(daemon: &Daemon) {
     until_it("the end of serving", async || {
         serving(daemon).await == ServingStatus::NotServing
@@ -429,7 +432,7 @@ mod as_root {
             let ended = call.await.unwrap().unwrap().into_inner();
             assert_eq!(ended.outcome.unwrap().exit_code, Some(0));
         }
-        // What was kept ahead is used up first.
+        // The space that is reserved in advance is used up first.
         let mut ran = 0;
         let refusal = loop {
             match daemon.run(hook(["/bin/true"])).await {
@@ -441,7 +444,7 @@ mod as_root {
         assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
         assert_said_everywhere(&daemon).await;
 
-        // A line at the beginning, whatever is asked meanwhile.
+        // One line at the beginning, however many requests follow.
         for _ in 0..50 {
             daemon.run(hook(["/bin/true"])).await.unwrap_err();
         }

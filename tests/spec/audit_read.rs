@@ -26,24 +26,27 @@ use crate::{
 async fn the_command_line_verifies_a_whole_journal_and_says_what_it_cannot_know_of_a_file() {
     let daemon = three_runs().await;
 
-    let (text, told) = verify(&daemon, &[]);
+    let (text, verified) = verify(&daemon, &[]);
     let head = daemon.journal()[5]["hash"].clone();
     let expected = json!({
         "files": 1, "first": 1, "head": head, "holds": true, "last": 6, "path": directory(&daemon),
         "reboots": [], "records": 6, "tail": "noted",
     });
-    assert_eq!((text.code, told.code, told.json()), (0, 0, expected));
-    let said = format!(
+    assert_eq!(
+        (text.code, verified.code, verified.json()),
+        (0, 0, expected)
+    );
+    let expected_text = format!(
         "the chain holds: records 1 to 6, files: 1, last hash {}\n",
         head.as_str().unwrap()
     );
-    assert_eq!(text.stdout, said);
+    assert_eq!(text.stdout, expected_text);
 
     let copy = daemon.outside("copy.jsonl");
     fs::copy(live(&daemon), &copy).unwrap();
-    let (text, told) = verify(&daemon, &[copy.to_str().unwrap()]);
+    let (text, verified) = verify(&daemon, &[copy.to_str().unwrap()]);
     assert_eq!(
-        (text.code, told.json()["tail"].clone()),
+        (text.code, verified.json()["tail"].clone()),
         (0, json!("unproven"))
     );
     assert!(text.stdout.contains("its end is unproven"), "{text:?}");
@@ -106,12 +109,12 @@ async fn the_first_record_that_does_not_hold_is_named_as_text_and_as_json() {
         change(&mut lines);
         fs::write(live(&daemon), lines.join("\n") + "\n").unwrap();
 
-        let (text, told) = verify(&daemon, &[]);
+        let (text, verified) = verify(&daemon, &[]);
 
-        assert_eq!((text.code, told.code), (1, 1), "{what}");
-        let told = told.json();
-        let broken = &told["broken"];
-        assert_eq!(told["holds"], false, "{what}");
+        assert_eq!((text.code, verified.code), (1, 1), "{what}");
+        let verified = verified.json();
+        let broken = &verified["broken"];
+        assert_eq!(verified["holds"], false, "{what}");
         assert_eq!(
             (
                 &broken["file"],
@@ -150,12 +153,15 @@ async fn a_journal_of_several_files_is_read_and_verified_as_one() {
         daemon.run(hook(["/bin/true", &long])).await.unwrap();
     }
 
-    let (text, told) = verify(&daemon, &[]);
+    let (text, verified) = verify(&daemon, &[]);
 
-    let told = told.json();
-    let first = told["first"].as_u64().unwrap();
-    assert!(first > 1, "{told}");
-    assert_eq!((&told["last"], &told["files"]), (&json!(10), &json!(2)));
+    let verified = verified.json();
+    let first = verified["first"].as_u64().unwrap();
+    assert!(first > 1, "{verified}");
+    assert_eq!(
+        (&verified["last"], &verified["files"]),
+        (&json!(10), &json!(2))
+    );
     let removed = format!("records 1 to {} are not there", first - 1);
     assert!(text.stdout.contains(&removed), "{text:?}");
     let queried = sequences(&audit(&daemon, &["--json", "audit", "query"]));
@@ -174,11 +180,14 @@ async fn records_that_are_young_stay_in_the_journal() {
         daemon.run(hook(["/bin/true", &long])).await.unwrap();
     }
 
-    let (_, told) = verify(&daemon, &[]);
+    let (_, verified) = verify(&daemon, &[]);
 
-    let told = told.json();
-    assert_eq!((&told["first"], &told["last"]), (&json!(1), &json!(16)));
-    assert!(told["files"].as_u64().unwrap() > 3, "{told}");
+    let verified = verified.json();
+    assert_eq!(
+        (&verified["first"], &verified["last"]),
+        (&json!(1), &json!(16))
+    );
+    assert!(verified["files"].as_u64().unwrap() > 3, "{verified}");
     let log = daemon.log();
     let warnings = log.matches("the journal keeps more files than `audit.keep_files`");
     assert_eq!(warnings.count(), 1, "{log}");
@@ -216,12 +225,12 @@ async fn queries_find_the_same_in_the_files_and_at_the_daemon() {
     ] {
         let files = [vec!["--json", "audit", "query"], words.clone()].concat();
         let socket = daemon.path().join("sock").display().to_string();
-        let asked = [files.clone(), vec!["--connect", &socket]].concat();
+        let by_daemon = [files.clone(), vec!["--connect", &socket]].concat();
         let files = audit(&daemon, &files);
         assert_eq!(sequences(&files), expected, "{words:?}");
-        assert_eq!(files.stdout, audit(&daemon, &asked).stdout, "{words:?}");
+        assert_eq!(files.stdout, audit(&daemon, &by_daemon).stdout, "{words:?}");
     }
-    // What is shown is the journal's own line.
+    // The output is the journal's own line.
     let first = audit(&daemon, &["--json", "audit", "query", "--limit", "1"]).stdout;
     assert_eq!(
         first,
@@ -259,7 +268,7 @@ async fn records_are_found_by_the_session_that_only_the_event_tells() {
             json!({"sessionId": "b"}),
             "",
         ),
-        // What the request says counts first.
+        // The request's own value counts first.
         dispatch(
             pb::Contract::DockerAgent,
             "turn_end",
@@ -372,8 +381,8 @@ async fn every_reader_has_the_records_with_captured_events() {
         &["--uid", &uid],
         &["--hook", "guard", "--connect", &socket],
     ] {
-        let said = audit(&daemon, &[&query, words].concat());
-        assert_eq!(sequences(&said), all, "{words:?}");
+        let queried = audit(&daemon, &[&query, words].concat());
+        assert_eq!(sequences(&queried), all, "{words:?}");
     }
     let export = audit(&daemon, &["audit", "export"]);
     assert_eq!(export.code, 0);
@@ -466,7 +475,7 @@ async fn the_contracts_own_events_are_in_the_journal_without_what_the_hook_wrote
     reyn.contract = pb::Contract::Reyn.into();
     reyn.mode = "shell_exec".to_owned();
     reyn.event = at("turn_end", &json!({})).event;
-    let told = daemon.run(reyn.clone()).await.unwrap();
+    let pushed = daemon.run(reyn.clone()).await.unwrap();
     let mut infer = reyn;
     infer.contract = pb::Contract::Infer.into();
     infer.mode = String::new();
@@ -484,13 +493,13 @@ async fn the_contracts_own_events_are_in_the_journal_without_what_the_hook_wrote
     let [first, second] = &events[..] else {
         panic!("{shown}")
     };
-    let event = &told.events[0];
+    let event = &pushed.events[0];
     let fields: Value = serde_json::from_str(&event.json).unwrap();
     assert_eq!(
         (&first["event"], &first["fields"]),
         (&json!("hook_shell_executed"), &fields)
     );
-    assert_eq!(first["run_id"], told.audit.unwrap().run_id);
+    assert_eq!(first["run_id"], pushed.audit.unwrap().run_id);
     assert_eq!(
         (&second["event"], &second["fields"]["exit_code"]),
         (&json!("hook_command"), &json!(2))
@@ -511,8 +520,8 @@ async fn statistics_are_of_all_records_and_name_what_was_not_read() {
     let says = |action: &str, category: &str, checks: u32| {
         let metadata =
             json!({"policyChecks": checks, "toolCategory": category, "note": "OUTPUT-MARKER"});
-        let said = json!({"action": action, "reason": "r", "additionalContext": ["c"], "warnings": ["w"], "metadata": metadata});
-        format!("echo '{said}'")
+        let reply = json!({"action": action, "reason": "r", "additionalContext": ["c"], "warnings": ["w"], "metadata": metadata});
+        format!("echo '{reply}'")
     };
     let hook = |point: &str, name: &str, script: &str| {
         format!(
@@ -535,19 +544,19 @@ async fn statistics_are_of_all_records_and_name_what_was_not_read() {
         };
         daemon.dispatch(request).await;
     }
-    let asked = |words: &[&str]| {
+    let statistics = |words: &[&str]| {
         let words = [&["--json", "audit", "stats"], words].concat();
-        let said = audit(&daemon, &words);
-        assert_eq!(said.code, 0, "{said:?}");
-        let lines = said
+        let printed = audit(&daemon, &words);
+        assert_eq!(printed.code, 0, "{printed:?}");
+        let lines = printed
             .stdout
             .lines()
             .map(|line| serde_json::from_str(line).unwrap());
         lines.collect::<Vec<Value>>()
     };
     let records = daemon.journal();
-    let [errors, calls, told] = &asked(&[])[..] else {
-        panic!("{:?}", asked(&[]))
+    let [errors, calls, turn_ends] = &statistics(&[])[..] else {
+        panic!("{:?}", statistics(&[]))
     };
     let counts = |group: &Value| {
         [
@@ -594,8 +603,8 @@ async fn statistics_are_of_all_records_and_name_what_was_not_read() {
     );
     let whole =
         json!({"records": records.len(), "unreadable": 0, "without_group": 0, "without_start": 0});
-    assert_eq!(*told, whole);
-    // Of what a hook says besides, nothing is kept.
+    assert_eq!(*turn_ends, whole);
+    // Of a hook's other output, nothing is kept.
     let ends: Vec<_> = records
         .iter()
         .filter(|it| it["record"] == "ended")
@@ -610,7 +619,7 @@ async fn statistics_are_of_all_records_and_name_what_was_not_read() {
         "{kept}"
     );
 
-    let names: Vec<_> = asked(&["--by", "hook"])
+    let names: Vec<_> = statistics(&["--by", "hook"])
         .iter()
         .map(|group| group["hook"].clone())
         .collect();
@@ -624,8 +633,8 @@ async fn statistics_are_of_all_records_and_name_what_was_not_read() {
             json!(null)
         ]
     );
-    assert_eq!(asked(&["--since", "2100-01-01T00:00:00Z"]), [whole]);
-    let one = asked(&["--by", "contract", "--hook", "shell"]);
+    assert_eq!(statistics(&["--since", "2100-01-01T00:00:00Z"]), [whole]);
+    let one = statistics(&["--by", "contract", "--hook", "shell"]);
     assert_eq!((one.len(), &one[0]["runs"]), (2, &json!(2)));
     let people = audit(&daemon, &["audit", "stats"]).stdout;
     for words in [
@@ -636,11 +645,11 @@ async fn statistics_are_of_all_records_and_name_what_was_not_read() {
         assert!(people.contains(words), "{people}");
     }
 
-    // A line that is no record, and an end whose start nobody has.
+    // A line that is no record, and an end without a start.
     let line = r#"{"sequence":99,"time":"2026-01-01T00:00:01Z","record":"ended","run_id":"z","outcome":"exited"}"#;
     let text = fs::read_to_string(live(&daemon)).unwrap();
     fs::write(live(&daemon), format!("{text}no record\n{line}\n")).unwrap();
-    let last = asked(&[]).pop().unwrap();
+    let last = statistics(&[]).pop().unwrap();
     assert_eq!(
         last,
         json!({"records": records.len() + 1, "unreadable": 1, "without_group": 0, "without_start": 1})
@@ -665,7 +674,7 @@ async fn people_are_shown_a_contracts_event_in_its_own_form() {
     for request in [
         command("shell_exec", "exit 0"),
         infer,
-        // Its event is none for people to be steered by.
+        // Its event must not steer a terminal.
         command("shell_push", "printf '\u{1b}[2J'; exit 2"),
         hook(["/bin/true"]),
     ] {
@@ -673,11 +682,13 @@ async fn people_are_shown_a_contracts_event_in_its_own_form() {
     }
     let of_daemon = daemon.path().join("sock").display().to_string();
     let shown = |words: &[&str]| {
-        let here = audit(&daemon, &[&["audit"], words].concat()).stdout;
-        let asked = [&["audit"], words, &["--connect", &of_daemon]].concat();
-        assert_eq!(audit(&daemon, &asked).stdout, here, "{words:?}");
+        let from_files = audit(&daemon, &[&["audit"], words].concat()).stdout;
+        let by_daemon = [&["audit"], words, &["--connect", &of_daemon]].concat();
+        assert_eq!(audit(&daemon, &by_daemon).stdout, from_files, "{words:?}");
         // Without sequence and time.
-        let lines = here.lines().map(|line| line.trim_start().splitn(3, ' '));
+        let lines = from_files
+            .lines()
+            .map(|line| line.trim_start().splitn(3, ' '));
         let forms = lines.map(|mut words| words.nth(2).unwrap().to_owned());
         forms.collect::<Vec<_>>()
     };
@@ -705,8 +716,8 @@ async fn people_are_shown_a_contracts_event_in_its_own_form() {
 #[tokio::test]
 async fn what_a_hook_rewrites_is_in_its_end_record_by_its_digest() {
     let daemon = Daemon::start().await;
-    let said = r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"command":"ls"}}}"#;
-    let mut request = sh("strict", &format!("echo '{said}'"));
+    let reply = r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"command":"ls"}}}"#;
+    let mut request = sh("strict", &format!("echo '{reply}'"));
     request.contract = pb::Contract::ClaudeCode.into();
     let event = json!({ "tool_name": "Bash", "tool_input": { "command": "rm" } });
     request.event = at("PreToolUse", &event).event;
@@ -871,7 +882,7 @@ async fn three_runs() -> Daemon {
     daemon
 }
 
-/// What a command said.
+/// Output of a command.
 #[derive(Debug)]
 struct Said {
     code: i32,
@@ -910,8 +921,8 @@ fn live(daemon: &Daemon) -> PathBuf {
     directory(daemon).join("journal.jsonl")
 }
 
-fn sequences(said: &Said) -> Vec<u64> {
-    said.stdout.lines().map(sequence).collect()
+fn sequences(output: &Said) -> Vec<u64> {
+    output.stdout.lines().map(sequence).collect()
 }
 
 fn sequence(line: &str) -> u64 {
@@ -928,10 +939,11 @@ mod as_root {
     async fn who_is_not_listed_reads_the_records_of_its_own_requests_alone() {
         needs_root();
         for (listed, uids) in [(false, vec![0, NOBODY]), (true, vec![0, NOBODY])] {
-            let also = if listed { NOBODY } else { 4711 };
+            let caller = NOBODY;
+            let also = if listed { caller } else { 4711 };
             let daemon = Daemon::with(Setup {
                 config: format!(
-                    "[server]\ncallers = [{NOBODY}]\nsocket_mode = \"0660\"\n[audit]\nreaders = [{also}]\n"
+                    "[server]\ncallers = [{caller}]\nsocket_mode = \"0660\"\n[audit]\nreaders = [{also}]\n"
                 ),
                 ..Setup::default()
             })

@@ -1,4 +1,4 @@
-//! Every run is written down before it starts and when it is over; what cannot be written down does not run.
+//! Every run is written down before it starts and when it is over; a run that cannot be written down does not start.
 
 use std::fs;
 
@@ -55,9 +55,9 @@ async fn the_records_tell_who_ran_what_under_which_confinement_and_how_it_ended(
         point: "tool.pre".to_owned(),
         raw: true,
     });
-    let asked = request.hook.as_mut().unwrap();
-    asked.name = "checker".to_owned();
-    asked.env.insert("HOOK_MODE".to_owned(), "quick".to_owned());
+    let hook = request.hook.as_mut().unwrap();
+    hook.name = "checker".to_owned();
+    hook.env.insert("HOOK_MODE".to_owned(), "quick".to_owned());
 
     let response = daemon.run(request).await.unwrap();
 
@@ -85,12 +85,12 @@ async fn the_records_tell_who_ran_what_under_which_confinement_and_how_it_ended(
         "event_bytes",
         "environment",
     ];
-    let told: serde_json::Map<_, _> = keys
+    let recorded: serde_json::Map<_, _> = keys
         .iter()
         .map(|key| ((*key).to_owned(), started[*key].clone()))
         .collect();
     assert_eq!(
-        serde_json::Value::from(told),
+        serde_json::Value::from(recorded),
         json!({
             "record": "started",
             "run_id": audit.run_id,
@@ -129,12 +129,12 @@ async fn the_records_tell_who_ran_what_under_which_confinement_and_how_it_ended(
         "stderr",
         "confirmed",
     ];
-    let told: serde_json::Map<_, _> = keys
+    let recorded: serde_json::Map<_, _> = keys
         .iter()
         .map(|key| ((*key).to_owned(), ended[*key].clone()))
         .collect();
     assert_eq!(
-        serde_json::Value::from(told),
+        serde_json::Value::from(recorded),
         json!({
             "record": "ended",
             "run_id": audit.run_id,
@@ -175,9 +175,9 @@ async fn refusals_are_written_down_with_their_reason() {
 #[tokio::test]
 async fn many_refusals_of_a_caller_are_counted_and_runs_are_not() {
     let daemon = Daemon::start().await;
-    let asked = 400;
+    let requests = 400;
     let mut calls = JoinSet::new();
-    for _ in 0..asked {
+    for _ in 0..requests {
         let mut client = daemon.client();
         calls.spawn(async move { client.execute(sh("no-such", "true")).await });
     }
@@ -196,11 +196,11 @@ async fn many_refusals_of_a_caller_are_counted_and_runs_are_not() {
         refused.map(count).collect()
     };
     until("the records of all", || {
-        counts().iter().sum::<u64>() >= asked
+        counts().iter().sum::<u64>() >= requests
     })
     .await;
     let counts = counts();
-    assert_eq!(counts.iter().sum::<u64>(), asked);
+    assert_eq!(counts.iter().sum::<u64>(), requests);
     assert!(counts.iter().any(|count| *count > 1), "{counts:?}");
     assert!(counts.len() >= 100, "{counts:?}");
     let records = daemon.records();
@@ -221,9 +221,8 @@ async fn neither_journal_nor_log_holds_events_environment_values_or_output() {
         r#"read -r x; echo "$x$HOOK_SECRET"; echo "$x" >&2"#,
     );
     request.event = event("\"EVENT-MARKER\"");
-    let asked = request.hook.as_mut().unwrap();
-    asked
-        .env
+    let hook = request.hook.as_mut().unwrap();
+    hook.env
         .insert("HOOK_SECRET".to_owned(), "VALUE-MARKER".to_owned());
 
     let response = daemon.run(request).await.unwrap();
@@ -294,7 +293,7 @@ async fn a_daemon_whose_journal_is_gone_says_so_of_the_end_and_ends() {
     assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
     let details = refusal.get_error_details();
     assert_eq!(details.error_info().unwrap().metadata["released"], "true");
-    // No record will ever follow, so another daemon is to.
+    // The daemon can write no further record, so it ends for another one to start.
     let ended = tokio::task::spawn_blocking(move || {
         daemon.child().wait().map(|status| (status, daemon.log()))
     });

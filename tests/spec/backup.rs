@@ -127,7 +127,7 @@ async fn a_daemon_goes_on_with_the_state_of_an_earlier_version() {
     let daemon = Daemon::in_directory(root, asking()).await.unwrap();
 
     daemon.run(hook(["/bin/true"])).await.unwrap();
-    // What this consent was given for is not known: entries had no digest of their profile.
+    // This consent does not count: its entry has no digest of its profile.
     let refused = daemon.run(hook(["/bin/true", "profile"])).await;
     assert_eq!(reason(&refused.unwrap_err()), "CONSENT_REQUIRED");
 

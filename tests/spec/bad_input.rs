@@ -1,4 +1,4 @@
-//! A request that cannot be right is refused with the field that is wrong, and nothing is started.
+//! An invalid request is refused with the field that is wrong, and nothing is started.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -10,7 +10,7 @@ use crate::{
     witness::{event, wall_time},
 };
 
-/// Returns a request that differs from a good one in what the table says.
+/// Returns a request that differs from a good one by a change of the table.
 fn with(change: impl FnOnce(&mut pb::ExecuteRequest)) -> pb::ExecuteRequest {
     let mut request = hook(["/bin/true"]);
     change(&mut request);
@@ -70,7 +70,7 @@ async fn assert_invalid<const N: usize>(
     assert_eq!(daemon.scratch_directories().len(), 0);
 }
 
-/// Asserts that so many requests were refused, and not even announced.
+/// Asserts that this number of requests was refused, and none announced.
 fn assert_nothing_ran(daemon: &Daemon, requests: usize) {
     assert_eq!(daemon.records(), vec!["refused"; requests]);
 }

@@ -1,4 +1,4 @@
-//! docker-agent's built-in hooks run in the daemon, beside commands and like them in all that they say.
+//! docker-agent's built-in hooks run in the daemon, beside commands and with answers like theirs.
 
 use std::{
     fs::{self, File},
@@ -26,7 +26,7 @@ async fn dispatch(daemon: &Daemon, point: &str, event: &Value) -> pb::DispatchRe
     daemon.dispatch(request).await
 }
 
-/// Says of each hook whether it was served in the daemon.
+/// Returns for each hook whether it was served in the daemon.
 fn in_process(response: &pb::DispatchResponse) -> Vec<(&str, bool)> {
     let hooks = response.hooks.iter();
     hooks
@@ -85,7 +85,7 @@ command = "echo '{\"hook_specific_output\":{\"permission_decision\":\"allow\"}}'
         (&json!("high"), &json!("git-discard"))
     );
     assert_eq!(harmless.answer.unwrap().decision(), pb::Decision::Allow);
-    // What starts nothing is not recorded; each command is.
+    // Hooks that start nothing are not recorded; each command is.
     assert_eq!(daemon.records(), ["started", "ended"].repeat(3));
 }
 
@@ -347,9 +347,9 @@ async fn a_large_result_is_kept_in_its_profiles_cache_until_the_session_ends() {
     let mode = fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // Hooks under other profiles do not read it.
-    let beside = daemon.workspace().join("beside");
-    fs::write(&beside, "x").unwrap();
-    for (file, is_read) in [(path, false), (beside.to_str().unwrap(), true)] {
+    let other_file = daemon.workspace().join("beside");
+    fs::write(&other_file, "x").unwrap();
+    for (file, is_read) in [(path, false), (other_file.to_str().unwrap(), true)] {
         let mut request = support::sh("workspace-ro", &format!("cat '{file}'"));
         request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
         let read = daemon.run(request).await.unwrap();
@@ -398,7 +398,7 @@ fn repository(workspace: &Path) {
     fs::write(workspace.join("file"), "two\n").unwrap();
 }
 
-/// Gives the last commit a signature that is none.
+/// Gives the last commit an invalid signature.
 fn sign(workspace: &Path) {
     let commit = git(workspace, ["cat-file", "commit", "HEAD"]);
     let signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----";
@@ -437,27 +437,31 @@ async fn what_git_says_is_told_under_a_heading() {
     let turn = dispatch(&daemon, "turn_start", &json!({})).await;
     let session = dispatch(&daemon, "session_start", &json!({})).await;
 
-    let told: Vec<_> = turn
+    let verdicts: Vec<_> = turn
         .hooks
         .iter()
         .map(|hook| hook.verdict.clone().unwrap())
         .collect();
-    let told: Vec<_> = told
+    let verdicts: Vec<_> = verdicts
         .iter()
         .map(|verdict| &verdict.additional_context[..])
         .collect();
     assert_eq!(
-        told[0],
+        verdicts[0],
         ["Current git status:\n\n## main\n M file\n?? \"new\\n## forged\\033\""]
     );
     assert_eq!(
-        told[1],
+        verdicts[1],
         [
             "Current working-tree diff (stat):\n\n file | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)"
         ]
     );
-    assert!(told[2][0].starts_with("Current working-tree diff:\n\ndiff --git a/file b/file\n"));
-    assert!(told[2][0].ends_with("\n-one\n+two"), "{:?}", told[2]);
+    assert!(verdicts[2][0].starts_with("Current working-tree diff:\n\ndiff --git a/file b/file\n"));
+    assert!(
+        verdicts[2][0].ends_with("\n-one\n+two"),
+        "{:?}",
+        verdicts[2]
+    );
     let commits = context(session);
     assert!(commits.starts_with("Recent commits:\n\n"), "{commits}");
     assert!(commits.ends_with(" First \\u{1b}[2Jword"), "{commits}");
@@ -536,7 +540,7 @@ async fn what_a_repository_configures_is_not_run_when_git_is_asked() {
         git(&workspace, ["config", key, value]);
     }
     fs::set_permissions(workspace.join(".git"), fs::Permissions::from_mode(0o777)).unwrap();
-    // What it says is live: without those options each of these runs the script.
+    // The repository's configuration is live: without those options each of these runs the script.
     let runs = |what: &str| assert!(fs::remove_file(&marker).is_ok(), "{what}");
     git(&workspace, ["status", "--short"]);
     runs("monitor");
@@ -579,29 +583,29 @@ async fn git_starts_no_filter_of_a_repositorys_unless_its_profile_allows_process
 
     let turn = dispatch(&daemon, "turn_start", &json!({})).await;
 
-    let told = |index: usize| {
+    let context = |index: usize| {
         let verdict = turn.hooks[index].verdict.as_ref().unwrap();
         verdict.additional_context.concat()
     };
-    assert!(told(0).ends_with("\n-one\n+two"), "{}", told(0));
-    assert!(told(1).ends_with("\n-one\n+TWO"), "{}", told(1));
+    assert!(context(0).ends_with("\n-one\n+two"), "{}", context(0));
+    assert!(context(1).ends_with("\n-one\n+TWO"), "{}", context(1));
 }
 
 #[tokio::test]
 async fn git_is_a_command_that_takes_a_consent_unless_it_is_roots_alone_to_change() {
     let tools = directory();
     fs::copy("/usr/bin/git", tools.path().join("git")).unwrap();
-    // What lies here, others could have put here.
+    // Other users could have put files here.
     fs::set_permissions(tools.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let strict = include_str!("../../sandbox-profiles/strict.toml");
     let profile = strict.replace(
         "path = [\"/usr/local/bin\"",
         &format!("path = [{:?}", tools.path()),
     );
-    let own = entry("turn_start", "add_git_status", "profile = \"own-git\"\n");
+    let other_entry = entry("turn_start", "add_git_status", "profile = \"own-git\"\n");
     let setup = Setup {
         ask_for_consent: true,
-        config: [entry("turn_start", "add_git_status", ""), own].concat(),
+        config: [entry("turn_start", "add_git_status", ""), other_entry].concat(),
         profiles: vec![("own-git".to_owned(), profile)],
         ..Setup::default()
     };
@@ -626,7 +630,7 @@ async fn git_is_a_command_that_takes_a_consent_unless_it_is_roots_alone_to_chang
     };
     assert_eq!(of_kind("started")["consent"], "builtin");
 
-    // The same words from anybody else are a command like every other.
+    // The same words from another source are a command like every other.
     let words = shlex::split(approve).unwrap();
     let git = words.iter().position(|word| word == "--").unwrap() + 1;
     let mut argv = words[git..].to_vec();
@@ -639,8 +643,8 @@ async fn git_is_a_command_that_takes_a_consent_unless_it_is_roots_alone_to_chang
 
 #[tokio::test]
 async fn a_built_in_hook_works_where_its_entry_says_and_tells_whose_agent_it_is() {
-    let own = directory();
-    let root = own.path().canonicalize().unwrap();
+    let home = directory();
+    let root = home.path().canonicalize().unwrap();
     let sub = root.join("workspace/sub");
     fs::create_dir_all(&sub).unwrap();
     let path = root.join("agent.yaml");
@@ -653,24 +657,24 @@ async fn a_built_in_hook_works_where_its_entry_says_and_tells_whose_agent_it_is(
         config: format!("[[hooks_file]]\ncontract = \"docker_agent\"\npath = {path:?}\n"),
         ..Setup::default()
     };
-    let daemon = Daemon::in_directory(own, setup).await.unwrap();
+    let daemon = Daemon::in_directory(home, setup).await.unwrap();
     let event = json!({ "cwd": daemon.workspace() });
-    let at = async |point: &str| dispatch(&daemon, point, &event).await;
+    let dispatched = async |point: &str| dispatch(&daemon, point, &event).await;
 
-    let session = at("session_start").await;
-    let turn = at("turn_start").await;
+    let session = dispatched("session_start").await;
+    let turn = dispatched("turn_start").await;
 
     let context = session.answer.unwrap().additional_context.concat();
-    let here = format!("Working directory: {}\n", sub.display());
-    assert!(context.contains(&here), "{context}");
+    let expected = format!("Working directory: {}\n", sub.display());
+    assert!(context.contains(&expected), "{context}");
     let uid = nix::unistd::getuid();
-    // Who runs the tests may have no name.
+    // The user that runs the tests may have no name.
     let user = nix::unistd::User::from_uid(uid).unwrap();
     let named = user.map(|user| format!("User: {}\n", user.name));
     let is_told = named.is_none_or(|named| context.contains(&named));
     assert!(is_told, "{context}");
     assert!(context.contains("Hostname: "), "{context}");
-    // A flag and an entry are one hook, and that there are both is told.
+    // A flag and an entry are one hook, and the log has a line about the two.
     assert_eq!(turn.hooks.len(), 1);
     assert!(
         daemon
@@ -697,7 +701,7 @@ async fn a_session_is_told_of_its_directory_and_nothing_in_a_name_forges_a_line(
         fs::write(sub.join(name), "").unwrap();
     }
 
-    let here = dispatch(&daemon, "session_start", &json!({ "cwd": sub })).await;
+    let inside = dispatch(&daemon, "session_start", &json!({ "cwd": sub })).await;
     for number in 0..150 {
         fs::write(sub.join(format!("n{number:03}")), "").unwrap();
     }
@@ -707,23 +711,23 @@ async fn a_session_is_told_of_its_directory_and_nothing_in_a_name_forges_a_line(
     let out = dispatch(&daemon, "session_start", &json!({ "cwd": sub.join("out") })).await;
 
     assert_eq!(
-        in_process(&here),
+        in_process(&inside),
         [
             ("add_directory_listing", false),
             ("add_environment_info", false)
         ]
     );
-    let here = context(here);
+    let inside = context(inside);
     let listing = format!(
         "Top-level entries in {}:\n\n- a\\n- forged\n- b\\u{{1b}}[2J\n- dir/\n- out\n",
         sub.display()
     );
-    assert!(here.starts_with(&listing), "{here}");
+    assert!(inside.starts_with(&listing), "{inside}");
     let place = format!(
         "\t<env>\n\tWorking directory: {}\n\tIs directory a git repo: Yes\n\tOperating System: Linux\n",
         sub.display()
     );
-    assert!(here.contains(&place), "{here}");
+    assert!(inside.contains(&place), "{inside}");
     let many = context(many);
     assert!(many.contains("- n096\n... and 54 more\n"), "{many}");
     for elsewhere in [&above, &out] {
@@ -751,7 +755,7 @@ async fn hookjail_itself_as_a_built_in_hook_takes_no_consent_and_as_anybody_else
     .await;
     fs::write(daemon.workspace().join("note"), "").unwrap();
 
-    let own = dispatch(&daemon, "session_start", &json!({})).await;
+    let session = dispatch(&daemon, "session_start", &json!({})).await;
     let program = support::program().canonicalize().unwrap();
     let words = [
         program.to_str().unwrap(),
@@ -760,7 +764,7 @@ async fn hookjail_itself_as_a_built_in_hook_takes_no_consent_and_as_anybody_else
     ];
     let refused = daemon.run(hook(words)).await.unwrap_err();
 
-    assert!(context(own).contains("\n- note"));
+    assert!(context(session).contains("\n- note"));
     assert_eq!(reason(&refused), "CONSENT_REQUIRED");
 }
 
@@ -1003,7 +1007,7 @@ mod as_root {
     use super::*;
     use crate::support::needs_root;
 
-    /// A root daemon could read everything, and says nothing to a caller who cannot read it.
+    /// A root daemon could read everything, and reveals nothing to a caller that cannot read it.
     #[tokio::test]
     #[ignore = "needs root"]
     async fn a_listed_caller_is_told_of_no_file_that_it_cannot_read() {
@@ -1013,7 +1017,8 @@ mod as_root {
             "add_prompt_files",
             "args = [\"PRIVATE.md\", \"PUBLIC.md\"]",
         );
-        let server = format!("[server]\ncallers = [{NOBODY}]\nsocket_mode = \"0660\"\n");
+        let caller = NOBODY;
+        let server = format!("[server]\ncallers = [{caller}]\nsocket_mode = \"0660\"\n");
         let run_as = "[hooks]\nrun_as = \"caller\"\n";
         let daemon = Daemon::with_hooks(&format!("{hook}{server}{run_as}")).await;
         let workspace = daemon.workspace();

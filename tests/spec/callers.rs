@@ -1,4 +1,5 @@
-//! Callers cannot harm each other: who may ask nothing costs next to nothing, and who may leaves room for the others.
+//! Callers cannot harm each other: one that is not allowed costs next to nothing, and an allowed one leaves room for the
+//! others.
 
 #![expect(
     clippy::disallowed_methods,
@@ -36,7 +37,7 @@ const SETTINGS: u8 = 4;
 const GO_AWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 
-/// What a client sends first: the preface and empty settings.
+/// Returns the first bytes of a client: the preface and empty settings.
 fn preface() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, b""));
@@ -101,7 +102,7 @@ fn answered(connection: &mut UnixStream, stream: u32, within: Duration) -> bool 
     let give_up = Instant::now() + within;
     while Instant::now() < give_up {
         match next(connection, within) {
-            Some((HEADERS, of, _)) if of == stream => return true,
+            Some((HEADERS, number, _)) if number == stream => return true,
             Some(_) => {}
             None => return false,
         }
@@ -159,7 +160,7 @@ async fn messages_that_never_end_leave_room_for_others() {
             while window < piece.len() {
                 assert!(
                     read(&mut connection, &mut window),
-                    "what is kept holds up what comes"
+                    "kept messages hold up the next ones"
                 );
             }
             window -= piece.len();
@@ -169,7 +170,7 @@ async fn messages_that_never_end_leave_room_for_others() {
         }
     }
     while read(&mut connection, &mut window) {}
-    // Of 32 that say they are four megabytes two are waited for: of what is left for one caller a third would be too much.
+    // Of 32 messages with a declared length of four megabytes the daemon waits for two: one caller has no room for a third.
     assert_eq!(refused, 30);
     assert!(daemon.records().iter().all(|record| record == "refused"));
     assert!(
@@ -179,7 +180,7 @@ async fn messages_that_never_end_leave_room_for_others() {
             .all(|record| record["reason"] == "OVERLOADED")
     );
     drop(connection);
-    // The control: what was kept is free again.
+    // The control: the room for kept messages is free again.
     let mut request = hook(["/bin/true"]);
     request.event = sized(3 << 20);
     let given_back = async || daemon.run(request.clone()).await.is_ok();
@@ -243,7 +244,7 @@ async fn calls_that_are_called_off_at_once_end_no_other_of_their_connection() {
         calls.shutdown().await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         nix::sys::signal::kill(stopped, nix::sys::signal::Signal::SIGCONT).unwrap();
-        // It answers on the same connection.
+        // The daemon answers on the same connection.
         daemon.run(hook(["/bin/true"])).await.unwrap();
     }
     std::fs::write(workspace.join("go"), "").unwrap();
@@ -368,7 +369,7 @@ async fn a_run_goes_on_while_anybody_waits_for_its_answer() {
     let first = tokio::spawn(ask());
     until("the hook's begin", || workspace.join("runs").exists()).await;
     let mut second = ask();
-    // What is sent later on the same connection is answered: what was sent before has reached the daemon.
+    // A later request on the same connection is answered: the earlier ones have reached the daemon.
     let mut later = async || {
         for _ in 0..20 {
             tokio::select! {
@@ -396,14 +397,17 @@ async fn a_run_goes_on_while_anybody_waits_for_its_answer() {
 
 #[tokio::test]
 async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
-    for (limit, told) in [("ulimit -n 256", true), ("ulimit -S -n 256", false)] {
+    for (limit, is_warned) in [("ulimit -n 256", true), ("ulimit -S -n 256", false)] {
         let script = format!("{limit}; exec \"$@\"");
         let daemon = Daemon::with(Setup {
             wrapper: ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec(),
             ..Setup::default()
         })
         .await;
-        assert_eq!(daemon.log().contains("at most 8 hooks run at once"), told);
+        assert_eq!(
+            daemon.log().contains("at most 8 hooks run at once"),
+            is_warned
+        );
         let mut calls = JoinSet::new();
         for _ in 0..100 {
             let mut client = daemon.client();
@@ -464,13 +468,13 @@ async fn a_dispatch_brings_at_most_128_hooks() {
     assert!(daemon.client().dispatch(request).await.is_ok());
 }
 
-/// A client that lets each answer of a daemon's send but one byte.
+/// A client that lets each answer of a daemon send only one byte.
 fn barely_reading(daemon: &Daemon) -> UnixStream {
     let mut connection = UnixStream::connect(daemon.path().join("sock")).unwrap();
     connection
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         .unwrap();
-    // The number of what a stream may send at first is 4.
+    // The setting for the initial window of a stream has the number 4.
     let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1]);
     connection.write_all(&settings).unwrap();
     self::settings(&mut connection);
@@ -492,7 +496,7 @@ async fn answers_that_nobody_reads_are_bounded_in_sum() {
     let first = daemon.run(request.clone()).await.unwrap();
     let bytes = first.encoded_len();
     assert!(bytes > 1 << 20 && !first.stdout_truncated);
-    // The control: whoever reads it is given it again as often as it likes.
+    // The control: a client that reads the answer gets it again as often as it likes.
     for _ in 0..20 {
         assert_eq!(daemon.run(request.clone()).await.unwrap(), first);
     }
@@ -518,7 +522,7 @@ async fn answers_that_nobody_reads_are_bounded_in_sum() {
     assert_eq!(answered, CALLS);
     // Alone, a uid may have three quarters of all.
     assert!((1..=(12 << 20) / bytes).contains(&kept), "{kept}");
-    // A hook that runs now is answered all the same: what it wrote was counted.
+    // A hook that runs now is answered all the same: its output was counted.
     assert!(daemon.run(hook(["/usr/bin/seq", "20000"])).await.is_ok());
     drop(connection);
     let given_back = async || daemon.run(request.clone()).await.is_ok();
@@ -598,8 +602,8 @@ pub(crate) mod as_root {
     const ONE: u32 = 3_000_000_001;
     const TWO: u32 = 3_000_000_002;
 
-    /// Passes everything on between its standard input, which is a socket, and a daemon's. It has a user's ids only while it connects:
-    /// what signals all processes of that user does not reach it.
+    /// Passes everything on between its standard input, which is a socket, and a daemon's. The program has a user's ids only
+    /// while it connects: signals to all processes of that user do not reach it.
     const PASS_ON: &str = r#"
         use Socket; my $u = $ARGV[1]; $) = "$u $u"; $> = $u; $> == $u or die;
         socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; connect($d, sockaddr_un($ARGV[0])) or die; $> = 0; $) = "0 0";
@@ -611,7 +615,7 @@ pub(crate) mod as_root {
             }
         }"#;
 
-    /// Connects so often, and prints how many of the connections are still there after a while. Then keeps them.
+    /// Makes this number of connections, and prints how many of them are still there after a while. Then keeps them.
     const MANY: &str = r#"
         use Socket; $| = 1; my @all; my $n = 0;
         for (1 .. $ARGV[1]) { socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; connect($d, sockaddr_un($ARGV[0])) or last; push @all, $d; }
@@ -629,7 +633,7 @@ pub(crate) mod as_root {
         }
     }
 
-    /// Returns a daemon's socket, which everybody may use.
+    /// Returns a daemon's socket, which every user may connect to.
     fn open_socket(daemon: &Daemon) -> PathBuf {
         let socket = daemon.path().join("sock");
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
@@ -698,14 +702,14 @@ pub(crate) mod as_root {
     async fn an_unlisted_uid_is_refused_before_its_message_is_read() {
         needs_root();
         let daemon = daemon("").await;
-        for (uid, told) in [
+        for (uid, limit) in [
             (NOBODY, Duration::from_secs(20)),
             (ONE, Duration::from_millis(500)),
         ] {
             let (mut connection, _somebody) = connect_as(uid, &daemon);
             connection.write_all(&preface()).unwrap();
             connection.write_all(&begin(1, EXECUTE)).unwrap();
-            assert_eq!(answered(&mut connection, 1, told), uid == NOBODY);
+            assert_eq!(answered(&mut connection, 1, limit), uid == NOBODY);
         }
         assert_eq!(daemon.records(), ["refused"]);
         assert_eq!(daemon.journal()[0]["reason"], "PEER_NOT_ALLOWED");
@@ -842,7 +846,7 @@ pub(crate) mod as_root {
                 (OutcomeKind::Exited, Some(0), None)
             );
         }
-        // The control: those of the first callers are gone.
+        // The control: the spawners of the first callers are gone.
         until("unused spawners have ended", || spawners() <= 32).await;
         assert!(!running.is_finished());
         fs::write(go_on, "").unwrap();
@@ -881,7 +885,7 @@ pub(crate) mod as_root {
         for _ in 0..3 {
             assert!(other.dispatch(dispatch("other", 1)).await.is_ok());
         }
-        // It waits for a few of the other's, and not for all that were before it.
+        // The request waits for a few of the other caller's, and not for all before it.
         let after = unfinished(&mut flood);
         assert!(after > before / 3, "{before} {after}");
     }
@@ -912,7 +916,8 @@ pub(crate) mod as_root {
         needs_root();
         let daemon = daemon("max_connections = 40\n").await;
         let mut held = Vec::new();
-        // A listed one keeps three quarters of what the test itself leaves, and one that may ask for nothing keeps but a few that count for nobody else.
+        // A listed caller keeps three quarters of the connections that the test itself leaves. One that is not allowed keeps
+        // only a few, which count against no other.
         for (uid, kept) in [(ONE, 29..=29), (NOBODY, 1..=48)] {
             let mut command = perl_as(uid, &daemon, MANY, &["200"]);
             let mut child = command
@@ -958,7 +963,7 @@ pub(crate) mod as_root {
             let quick = tokio::time::timeout(Duration::from_secs(20), quick).await;
             assert!(
                 quick
-                    .expect("it does not wait for the other's hooks")
+                    .expect("a quick hook does not wait for the other's hooks")
                     .is_ok()
             );
         }
@@ -984,7 +989,7 @@ pub(crate) mod as_root {
             fs::set_permissions(private.join(directory), fs::Permissions::from_mode(mode)).unwrap();
         }
         let (mut client, _one) = client_as(ONE, &daemon).await;
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         for name in ["project", "missing"] {
             let named = private.join(name).display().to_string();
             for (workspace, working_dir) in [
@@ -996,15 +1001,18 @@ pub(crate) mod as_root {
                 let hook = request.hook.as_mut().unwrap();
                 (hook.workspace, hook.working_dir) = (workspace.to_owned(), working_dir.to_owned());
                 let refusal = client.execute(request).await.unwrap_err();
-                told.push(format!(
+                messages.push(format!(
                     "{:?} {}",
                     refusal.code(),
                     refusal.message().replace(&named, "it")
                 ));
             }
         }
-        let (existing, missing) = told.split_at(3);
-        assert_eq!(existing, missing, "what is there is told from what is not");
+        let (existing, missing) = messages.split_at(3);
+        assert_eq!(
+            existing, missing,
+            "an existing file has another answer than a missing one"
+        );
         // The control: where the caller can go, so can its hook.
         fs::set_permissions(&private, fs::Permissions::from_mode(0o711)).unwrap();
         let mut request = sh("workspace-ro", "cat secret");
@@ -1051,7 +1059,7 @@ pub(crate) mod as_root {
         needs_root();
         let directory = crate::support::directory();
         let socket = directory.path().join("sock");
-        // Somebody else's socket, on which nobody answers: a client that asks it waits until it is ended.
+        // Another user's socket without answers: a client that calls it waits until it is ended.
         let script = r#"use Socket; $| = 1; socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; bind($d, sockaddr_un($ARGV[0])) or die; listen($d, 9) or die; print "ready\n"; sleep 60;"#;
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let listen = |uid: u32| {
@@ -1084,7 +1092,7 @@ pub(crate) mod as_root {
                 .contains(&format!("uid {ONE} listens there")),
             "{output:?}"
         );
-        // The control: anybody asks root's.
+        // The control: every user can call root's daemon.
         let daemon = daemon("").await;
         let output = ask_as(ONE, &daemon, "sock", "doctor", &["--profile", "strict"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");

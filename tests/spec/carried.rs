@@ -1,4 +1,5 @@
-//! Three hooks of kinds that people publish, carried from a declaration to a policy: tested, locked, signed, updated with a trojan.
+//! Three hooks of kinds that people publish, carried from a declaration to a policy: tested, locked, signed, updated with a
+//! trojan.
 
 use std::{
     fs,
@@ -175,7 +176,7 @@ mod as_root {
         host.user("$HJ allow --locked --yes")
             .has(125, &["does not hold"]);
         assert!(!host.path("home/p/stolen").exists());
-        // The positive control: somebody who agrees gets what is there.
+        // The positive control: a user who agrees gets the changed hooks.
         host.user("$HJ allow --yes").has(0, &["3 allowed"]);
         host.user(&fire("PostToolUse:sort-imports"))
             .has(0, &["sort-imports ended 0"]);

@@ -1,8 +1,8 @@
-//! Cgroups bound the memory, the tasks and the processor time of a whole run, whatever else confines it.
+//! Cgroups bound the memory, the tasks and the processor time of a whole run, beside any other confinement.
 //!
-//! `HOOKJAIL_CGROUP` names a cgroup of version 2 that these tests may use, with crun at its usual place, or with the runtime that
-//! `HOOKJAIL_TEST_RUNTIME` names. Hosts that keep their controllers elsewhere have none: these tests are ignored unless asked for,
-//! and an emulated machine runs them.
+//! `HOOKJAIL_CGROUP` names a cgroup of version 2 that these tests may use, with crun at its usual place, or with the runtime
+//! that `HOOKJAIL_TEST_RUNTIME` names. Hosts that keep their controllers elsewhere have none: these tests are ignored unless
+//! asked for, and an emulated machine runs them.
 
 use std::{
     env, fs,
@@ -44,7 +44,7 @@ fn runtime() -> String {
     env::var("HOOKJAIL_TEST_RUNTIME").unwrap_or_else(|_| "/usr/bin/crun".into())
 }
 
-/// Returns a profile that requires what cgroups limit.
+/// Returns a profile that requires the axes that cgroups limit.
 fn profile(name: &str, axes: &[&str], limits: &str) -> (String, String) {
     let text = format!(
         "description = \"For tests.\"\nextends = \"pipeline\"\n[axes]\nrequired = {axes:?}\n[limits]\n{limits}\n"
@@ -121,8 +121,12 @@ async fn needs_more_memory(daemon: &Daemon) {
     assert_eq!(end(&response), fine);
 
     let journal = daemon.journal();
-    let told = |record: &&serde_json::Value| record["outcome"] == "out_of_memory";
-    assert_eq!(journal.iter().filter(told).count(), 2, "{journal:?}");
+    let out_of_memory = |record: &&serde_json::Value| record["outcome"] == "out_of_memory";
+    assert_eq!(
+        journal.iter().filter(out_of_memory).count(),
+        2,
+        "{journal:?}"
+    );
 }
 
 async fn needs_more_tasks(daemon: &Daemon) {
@@ -132,7 +136,7 @@ async fn needs_more_tasks(daemon: &Daemon) {
     assert_eq!(&response.stdout[..], b"");
     let refused = (pb::OutcomeKind::PidsExhausted, Some(2), None);
     assert_eq!(end(&response), refused, "{response:?}");
-    // A hook that does without is no failure.
+    // A hook that copes with the limit is no failure.
     let copes = format!("/bin/sh -c '{MANY}'; exit 0");
     let response = daemon.run(sh("small", &copes)).await.unwrap();
     let stderr = String::from_utf8_lossy(&response.stderr);
@@ -147,8 +151,8 @@ async fn needs_more_tasks(daemon: &Daemon) {
     assert_eq!(end(&response), failed, "{response:?}");
 
     let journal = daemon.journal();
-    let told = |record: &&serde_json::Value| record["outcome"] == "pids_exhausted";
-    assert_eq!(journal.iter().filter(told).count(), 1, "{journal:?}");
+    let exhausted = |record: &&serde_json::Value| record["outcome"] == "pids_exhausted";
+    assert_eq!(journal.iter().filter(exhausted).count(), 1, "{journal:?}");
 }
 
 async fn is_told_what_limits_it(daemon: &Daemon, tasks: &str) {
@@ -219,7 +223,7 @@ async fn has_no_more_processor_time(backend: &str) {
     let parent = parent();
     let daemon = Daemon::with(setup(&parent, backend, &["slow"])).await;
     spins(&parent, &daemon, "slow", |_, throttled| throttled > 0).await;
-    // The positive control: half a second of processor time, for which nobody had to wait.
+    // The positive control: half a second of processor time, without a wait.
     spins(&parent, &daemon, "pipeline", |used, throttled| {
         assert_eq!(throttled, 0);
         used > 500_000
@@ -230,8 +234,8 @@ async fn has_no_more_processor_time(backend: &str) {
     let mut evidence = confinement.evidence.iter();
     let quota = evidence.find(|seen| seen.check == "cpu_max").unwrap();
     assert_eq!(quota.observed, "10000 100000");
-    let of = |report: &&pb::AxisReport| report.axis() == pb::Axis::Cpu;
-    let report = confinement.axes.iter().find(of).unwrap();
+    let is_cpu = |report: &&pb::AxisReport| report.axis() == pb::Axis::Cpu;
+    let report = confinement.axes.iter().find(is_cpu).unwrap();
     assert_eq!(report.coverage(), pb::Coverage::Enforced, "{report:?}");
     stop(daemon).await;
     assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
@@ -360,7 +364,8 @@ mod with_cgroup {
         assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
     }
 
-    /// Of a caller with twelve hooks that compute and one with a single hook, each gets processor time. By processes it would be twelve to one.
+    /// Of a caller with twelve hooks that compute and one with a single hook, each gets processor time. By processes it would
+    /// be twelve to one.
     #[tokio::test]
     #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup, and root"]
     async fn one_hook_keeps_its_share_beside_many_of_another_caller() {
@@ -411,7 +416,7 @@ mod with_cgroup {
         assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
     }
 
-    /// What the kernel would refuse a hook that may do everything else, is limited by the cgroup alone.
+    /// The cgroup alone limits a hook that may do everything else.
     #[tokio::test]
     #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
     async fn the_self_test_shows_that_a_cgroup_limits() {
@@ -431,8 +436,8 @@ mod with_cgroup {
                 panic!("{tested:?}");
             };
             assert!(profile.confirmed, "{profile:?}");
-            let of = |it: &&pb::AxisEvidence| it.report.as_ref().unwrap().axis() == axis;
-            let evidence = profile.axes.iter().find(of).unwrap();
+            let of_axis = |it: &&pb::AxisEvidence| it.report.as_ref().unwrap().axis() == axis;
+            let evidence = profile.axes.iter().find(of_axis).unwrap();
             let legs = [&evidence.deny, &evidence.control];
             for leg in legs {
                 assert!(
@@ -469,7 +474,8 @@ mod with_cgroup_and_weakened {
         sh("pipeline", &script)
     }
 
-    /// Returns the ids of the processes that sleep for so long. The shells that start them have the same words further behind.
+    /// Returns the ids of the processes that sleep for this time. The shells that start them have the same words further
+    /// behind.
     fn sleepers(time: &str) -> Vec<u32> {
         let begin = format!("sleep {time}");
         let sleepers = processes_that(|line| line.starts_with(&begin));
@@ -502,7 +508,7 @@ mod with_cgroup_and_weakened {
         let daemon = weakened("none").await;
         let response = daemon.run(leaving(&time, "exit 0")).await.unwrap();
         assert_eq!(end(&response).1, Some(0), "{response:?}");
-        until("what it left to sleep", || lives(&time)).await;
+        until("the sleep that the hook left", || lives(&time)).await;
         kill_left(&time).await;
         stop(daemon).await;
     }
@@ -521,7 +527,7 @@ mod with_cgroup_and_weakened {
             let hanging = tokio::spawn(async move { client.execute(request).await });
             until("the hook to wait", || lives(&other)).await;
             // The positive control.
-            until("what it left to sleep", || lives(&time)).await;
+            until("the sleep that the hook left", || lives(&time)).await;
             daemon.child().kill().unwrap();
             hanging.await.unwrap().unwrap_err();
             until_gone(&format!("sleep {other}")).await;
@@ -530,7 +536,7 @@ mod with_cgroup_and_weakened {
                 false => until_gone(&format!("sleep {time}")).await,
             }
         }
-        // What the killed daemon left is swept by the next.
+        // The next daemon removes the cgroups that the killed one left.
         stop(weakened(parent.to_str().unwrap()).await).await;
         assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
     }

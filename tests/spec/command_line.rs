@@ -146,12 +146,12 @@ fn json_is_the_response_on_one_line() {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let response = one_line(&output);
-    let told: serde_json::Map<_, _> = ["outcome", "stdout", "stderr", "stdoutTotalBytes"]
+    let shown: serde_json::Map<_, _> = ["outcome", "stdout", "stderr", "stdoutTotalBytes"]
         .map(|key| (key.to_owned(), response[key].clone()))
         .into_iter()
         .collect();
     assert_eq!(
-        Value::from(told),
+        Value::from(shown),
         json!({
             "outcome": { "kind": "OUTCOME_KIND_EXITED", "exitCode": 3 },
             "stdout": "b3V0Cg==",
@@ -389,7 +389,7 @@ fn completions_have_the_names_that_options_take_and_those_of_own_profiles() {
         let names = completed(words);
         assert!(names.split(' ').eq(expected.split(' ')), "{words}: {names}");
     }
-    // A name that is not completed is taken all the same.
+    // A name that is not completed is accepted all the same.
     let taken = line.run(&[
         "run",
         "--dry-run",
@@ -474,13 +474,13 @@ fn a_consent_is_taken_back_by_the_words_that_gave_it() {
     let hooks = line.path().join("hooks");
     fs::create_dir(&hooks).unwrap();
     let guard = hooks.join("guard.sh");
-    let consent = |here: &std::path::Path, words: &[&str]| {
+    let consent = |place: &std::path::Path, words: &[&str]| {
         let words = [&["consent"], words].concat();
-        let output = line.command(&words).current_dir(here).output().unwrap();
+        let output = line.command(&words).current_dir(place).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let here = line.path();
-    let elsewhere = here.to_str().unwrap();
+    let root = line.path();
+    let elsewhere = root.to_str().unwrap();
     for (words, written) in [
         (&["hooks/guard.sh"][..], 1),
         (&["sh", "hooks/guard.sh", "--all"], 2),
@@ -491,26 +491,26 @@ fn a_consent_is_taken_back_by_the_words_that_gave_it() {
                 fs::write(&guard, "#!/bin/sh\n").unwrap();
                 fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).unwrap();
                 let allow = [&["allow"], scope, &["--"], words].concat();
-                consent(here, &allow);
-                // The control: there are so many, and other words take none of them.
+                consent(root, &allow);
+                // The control: the list has this number, and other words revoke none of them.
                 assert_eq!(
-                    consent(here, &["list"]).lines().count(),
+                    consent(root, &["list"]).lines().count(),
                     written,
                     "{words:?}"
                 );
-                assert_eq!(consent(here, &["revoke", "--", "hooks"]), "revoked: 0\n");
+                assert_eq!(consent(root, &["revoke", "--", "hooks"]), "revoked: 0\n");
                 if !is_there {
                     fs::remove_file(&guard).unwrap();
                 }
 
-                let revoked = consent(here, &[&["revoke", "--"], words].concat());
+                let revoked = consent(root, &[&["revoke", "--"], words].concat());
 
                 assert_eq!(
                     revoked,
                     format!("revoked: {written}\n"),
                     "{words:?} {scope:?}"
                 );
-                assert_eq!(consent(here, &["list"]), "", "{words:?}");
+                assert_eq!(consent(root, &["list"]), "", "{words:?}");
             }
         }
     }
@@ -519,8 +519,8 @@ fn a_consent_is_taken_back_by_the_words_that_gave_it() {
 #[test]
 fn consents_within_a_directory_or_all_are_revoked_together_and_only_with_a_yes() {
     let line = CommandLine::new();
-    let here = line.path().canonicalize().unwrap();
-    let [one, two] = ["one", "two"].map(|name| here.join(name));
+    let root = line.path().canonicalize().unwrap();
+    let [one, two] = ["one", "two"].map(|name| root.join(name));
     for directory in [&one, &two] {
         fs::create_dir(directory).unwrap();
         let guard = directory.join("guard.sh");
@@ -549,7 +549,7 @@ fn consents_within_a_directory_or_all_are_revoked_together_and_only_with_a_yes()
     };
     give();
 
-    // Without a yes everything stays, and what is meant is shown.
+    // Without a yes everything stays, and the consents are shown.
     for words in [&["revoke", "--all"][..], &["revoke", "--within", in_one]] {
         let (code, shown, why) = consent(words);
         assert_eq!(code, Some(125), "{why}");
@@ -574,7 +574,7 @@ fn consents_within_a_directory_or_all_are_revoked_together_and_only_with_a_yes()
     assert!(why.contains("hookjail consent list"), "{why}");
     let (code, ..) = consent(&["revoke", "--within", &in_two[..in_two.len() - 1], "--yes"]);
     assert_eq!((code, listed()), (Some(1), 3));
-    // Those of a directory that is gone can be taken back, too.
+    // Consents of a directory that is gone can be taken back, too.
     fs::remove_dir_all(&two).unwrap();
     let (code, shown, _) = consent(&["--json", "revoke", "--yes", "--within", in_two]);
     let report: Value = serde_json::from_str(&shown).unwrap();
@@ -604,11 +604,14 @@ fn an_option_that_there_is_not_is_no_program() {
         &["consent", "revoke", "--contract", "reyn", "--", "/bin/true"],
     ] {
         let output = line.run(words);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words:?} {told}");
-        assert!(told.contains("unexpected argument '--contract'"), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?} {stderr}");
+        assert!(
+            stderr.contains("unexpected argument '--contract'"),
+            "{stderr}"
+        );
     }
-    // What stands behind the command is its own.
+    // Words behind the command are its own.
     let allowed = line.run(&["allow", "--json", "--", "/bin/echo", "--contract", "-n"]);
     assert_eq!(one_line(&allowed)["command"], "/bin/echo --contract -n");
 }
@@ -635,7 +638,7 @@ fn a_run_starts_in_the_workspace_under_a_profile_that_starts_there_and_nowhere_e
     };
     let workspace = workspace.canonicalize().unwrap();
     assert_eq!(starts_in(&["--profile", "workspace-ro"]), workspace);
-    // It is granted there, and that is not enough.
+    // The workspace is named there, too, and that is not enough.
     assert_ne!(starts_in(&["--profile", "strict"]), workspace);
     assert_eq!(
         starts_in(&["--profile", "strict", "--working-dir", bound]),
@@ -661,9 +664,9 @@ async fn a_run_is_served_privately_where_that_is_said_though_a_daemon_listens() 
         command.env("HOOKJAIL_ADDR", &socket).output().unwrap()
     };
 
-    // The control: the daemon is asked, and nobody has allowed anything there.
-    let asked = at_usual_place(&["run", "--json", "--", "/bin/true"]);
-    assert_eq!(one_line(&asked)["error"]["reason"], "CONSENT_REQUIRED");
+    // The control: the daemon is asked, and has no consents.
+    let by_daemon = at_usual_place(&["run", "--json", "--", "/bin/true"]);
+    assert_eq!(one_line(&by_daemon)["error"]["reason"], "CONSENT_REQUIRED");
     assert_eq!(daemon.records(), ["refused"]);
 
     let private = at_usual_place(&["run", "--json", "--private", "--", "/bin/true"]);
@@ -697,12 +700,12 @@ async fn who_served_a_run_is_told() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.lines().last().map(str::to_owned)
     };
-    let told = format!("served by   the daemon at {socket}");
-    assert_eq!(last(&by_daemon), Some(told));
-    let told = "served by   this process alone".to_owned();
-    assert_eq!(last(&private), Some(told));
+    let expected = format!("served by   the daemon at {socket}");
+    assert_eq!(last(&by_daemon), Some(expected));
+    let expected = "served by   this process alone".to_owned();
+    assert_eq!(last(&private), Some(expected));
 
-    // Without it the same in one line, and nothing that never changes.
+    // Without `--verbose` the same in one line, without the constant lines.
     let brief = run(&line, &["--private", "--", "/bin/true"]);
     let text = String::from_utf8_lossy(&brief.stdout).into_owned();
     let labels: Vec<_> = text
@@ -759,7 +762,7 @@ async fn a_client_of_a_daemon_reads_no_configuration() {
     let socket = daemon.path().join("sock").display().to_string();
     fs::write(line.path().join("hookjail.toml"), "no = [configuration").unwrap();
 
-    // The control: without a daemon it is read, and what is wrong is said.
+    // The control: without a daemon the configuration is read, and its error reported.
     let private = run(&line, &["--private", "--", "/bin/true"]);
     assert_eq!(private.status.code(), Some(125), "{private:?}");
     assert!(String::from_utf8_lossy(&private.stderr).contains("hookjail.toml"));
@@ -779,8 +782,8 @@ fn the_hooks_own_output_can_be_had_alone() {
 
     let output = run(&line, &["--mirror", "--", "/bin/sh", "-c", hook]);
 
-    let told = (output.status.code(), &output.stdout[..], &output.stderr[..]);
-    assert_eq!(told, (Some(3), &b"a\0b"[..], &b"c"[..]));
+    let seen = (output.status.code(), &output.stdout[..], &output.stderr[..]);
+    assert_eq!(seen, (Some(3), &b"a\0b"[..], &b"c"[..]));
 }
 
 #[test]
@@ -790,9 +793,12 @@ fn a_daemon_that_cannot_be_reached_is_told_with_what_may_help() {
         ("/nonexistent/hookjail.sock", "`hookjail serve`"),
     ] {
         let output = CommandLine::new().run(&["run", "--connect", address, "--", "/bin/true"]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{told}");
-        assert!(told.contains(address) && told.contains(expected), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{stderr}");
+        assert!(
+            stderr.contains(address) && stderr.contains(expected),
+            "{stderr}"
+        );
     }
 }
 
@@ -851,10 +857,10 @@ fn a_wrong_name_is_answered_with_those_that_there_are() {
         ),
     ] {
         let output = line.run(words);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
         for name in expected {
-            assert!(told.contains(name), "{words:?}: {told}");
+            assert!(stderr.contains(name), "{words:?}: {stderr}");
         }
     }
 }
@@ -947,8 +953,8 @@ fn a_name_is_spelled_with_hyphens_or_underscores() {
             "/bin/true",
         ];
         let output = run(&line, &words);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!told.contains("there is no contract"), "{name}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("there is no contract"), "{name}: {stderr}");
     }
     for name in [
         "claude-code",
@@ -958,8 +964,8 @@ fn a_name_is_spelled_with_hyphens_or_underscores() {
         "basecoat",
     ] {
         let output = run(&line, &["--as", name, "--observe", "--", "/bin/true"]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!told.contains("one of"), "{name}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("one of"), "{name}: {stderr}");
     }
 }
 
@@ -977,9 +983,9 @@ fn doctor_fits_a_screen_and_has_the_rest_where_it_is_asked_for() {
 
     assert!(short.lines().count() <= 24, "{short}");
     for profile in SHIPPED {
-        let mut told = short.lines();
-        let told = told.find(|line| line.starts_with(profile)).unwrap();
-        assert!(told.contains("confirmed"), "{told}");
+        let mut lines = short.lines();
+        let row = lines.find(|line| line.starts_with(profile)).unwrap();
+        assert!(row.contains("confirmed"), "{row}");
     }
     assert!(!short.contains("control ok") && long.contains("control ok"));
     // Each remedy is there once, whichever profiles have the gap.
@@ -1048,8 +1054,8 @@ fn revoking_what_nobody_allowed_says_where_to_look() {
     let output = line.run(&["consent", "revoke", "/bin/none"]);
 
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("`/bin/none`") && told.contains("hookjail consent list"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("`/bin/none`") && stderr.contains("hookjail consent list"));
 }
 
 mod as_root {
@@ -1071,14 +1077,14 @@ mod as_root {
             let mut show = hookjail(&config, &["config", "show", "--json"]);
             let output = as_user(&mut show, NOBODY).output().unwrap();
             let (stdout, stderr) = (&output.stdout, &output.stderr);
-            let said = [stdout, stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-            assert_eq!(output.status.success(), is_taken, "{owner}: {said:?}");
+            let texts = [stdout, stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+            assert_eq!(output.status.success(), is_taken, "{owner}: {texts:?}");
             let expected = if is_taken {
                 "spawners"
             } else {
                 "belongs to uid"
             };
-            assert!(said.concat().contains(expected), "{owner}: {said:?}");
+            assert!(texts.concat().contains(expected), "{owner}: {texts:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a hook cannot do under the shipped profiles, each refusal beside a positive control; and what it finds.
+//! Limits of a hook under the shipped profiles, each refusal beside a positive control; and what the hook finds.
 
 #![expect(
     clippy::disallowed_methods,
@@ -45,7 +45,7 @@ async fn the_daemon_is_out_of_reach() {
 #[tokio::test]
 async fn flags_that_a_hook_changes_are_those_of_its_own_pipes() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
-    // The positive control: what is shared is changed for whoever shares it.
+    // The positive control: a flag of a shared pipe changes for all that share it.
     let (read, write) = nix::unistd::pipe().unwrap();
     let flags = |fd: &std::os::fd::OwnedFd| {
         let flags = nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_GETFL).unwrap();
@@ -115,7 +115,7 @@ async fn its_own_state_journal_and_socket_cannot_be_read_or_reached_by_a_hook() 
 async fn a_sibling_hook_survives_a_signal_to_everybody() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
     let ready = "ready".to_owned();
-    // It blocks until the test sends the rest of its life: the FIFO lies in the workspace, which it can read.
+    // The hook blocks until the test sends the rest of its script through a FIFO in the workspace, which the hook can read.
     let fifo = daemon.workspace().join("gate");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o666)).unwrap();
     let mut sibling = sh(
@@ -306,8 +306,8 @@ async fn the_scratch_directory_is_fresh_and_gone_afterwards() {
 
     let mut directories = Vec::new();
     for _ in 0..2 {
-        let said = run(&daemon, sh("strict", script)).await.said;
-        let lines: Vec<&str> = said.lines().collect();
+        let printed = run(&daemon, sh("strict", script)).await.said;
+        let lines: Vec<&str> = printed.lines().collect();
         assert_eq!((lines[0], lines[0]), (lines[1], lines[2]));
         // dash shows `.` and `..`, and the pattern itself where it finds nothing.
         assert_eq!(lines[3], ". .. * ");
@@ -344,7 +344,7 @@ async fn text_that_names_no_interpreter_is_run_by_the_shell_and_nothing_else_is(
         ("marked", "\u{feff}#!/no/such\necho ran $1\n"),
     ] {
         let path = written(name, text.as_bytes());
-        // What libc and shells do: the positive control.
+        // The positive control: libc and shells do the same.
         let mut control = Command::new("/bin/sh");
         control.args(["-c", "exec \"$0\" one"]).arg(&path);
         assert_eq!(control.output().unwrap().stdout, b"ran one\n", "{text}");
@@ -453,9 +453,9 @@ mod as_root {
             ..Setup::default()
         })
         .await;
-        let ids = |said: &[u8]| {
-            let said = String::from_utf8_lossy(said);
-            let line = said.lines().next().unwrap_or_default();
+        let ids = |stdout: &[u8]| {
+            let stdout = String::from_utf8_lossy(stdout);
+            let line = stdout.lines().next().unwrap_or_default();
             line.split(' ')
                 .skip(1)
                 .map(str::to_owned)
@@ -484,7 +484,7 @@ mod as_root {
         needs_root();
         let directory = support::directory();
         fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let [file, over] = ["file", "over"].map(|name| {
+        let [file, replacement] = ["file", "over"].map(|name| {
             let path = directory.path().join(name);
             fs::write(&path, name).unwrap();
             path
@@ -511,13 +511,13 @@ mod as_root {
 
         let mut mount = Command::new("nsenter");
         let mount = mount.arg("-m").arg("-t").arg(daemon.pid().to_string());
-        let mount = mount.args(["mount", "--bind"]).arg(over).arg(&file);
+        let mount = mount.args(["mount", "--bind"]).arg(replacement).arg(&file);
         assert!(mount.status().unwrap().success());
 
         assert_eq!(&read().await[..], b"over");
     }
 
-    /// The arguments of a running hook tell everybody where its script was copied to.
+    /// The arguments of a running hook show every user the place of the copy of its script.
     #[tokio::test]
     #[ignore = "needs root"]
     async fn what_is_copied_for_a_run_is_nobody_elses_to_read() {
@@ -557,7 +557,7 @@ mod as_root {
         let [copy] = &*copies else {
             panic!("{copies:?}");
         };
-        // The controls: it is there, what is open can be read, and what it was made from cannot.
+        // The controls: the copy is there, the open file can be read, and the copied original cannot.
         assert_eq!(fs::read(copy).unwrap(), fs::read(&private).unwrap());
         assert!(as_nobody(&open).contains("private"));
         assert_eq!(as_nobody(&private), "");

@@ -1,4 +1,4 @@
-//! The operator is asked about what nobody allowed, and answers.
+//! The operator is asked about commands without a consent, and answers.
 
 #![expect(
     clippy::disallowed_methods,
@@ -41,19 +41,19 @@ fn operator(daemon: &Daemon) -> ConsentServiceClient<Channel> {
     ConsentServiceClient::new(daemon.channel())
 }
 
-/// One who listens; no more once dropped.
+/// A listener, until it is dropped.
 struct Listener(Streaming<pb::WatchResponse>);
 
 impl Listener {
-    async fn of(daemon: &Daemon) -> Self {
+    async fn new(daemon: &Daemon) -> Self {
         let news = operator(daemon).watch(pb::WatchRequest::default()).await;
         Self(news.unwrap().into_inner())
     }
 
     async fn news(&mut self) -> News {
-        let told = tokio::time::timeout(Duration::from_secs(20), self.0.message()).await;
-        let told = told.expect("news in time").unwrap();
-        told.expect("news").news.unwrap()
+        let message = tokio::time::timeout(Duration::from_secs(20), self.0.message()).await;
+        let message = message.expect("news in time").unwrap();
+        message.expect("news").news.unwrap()
     }
 
     async fn question(&mut self) -> pb::PendingConsent {
@@ -143,14 +143,14 @@ async fn a_question_names_the_hosts_and_each_request_with_its_secret() {
         ..Setup::default()
     })
     .await;
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let mut request = run_script(&script(&daemon, "echo ran"));
     request.profile = "named".to_owned();
-    let (running, asked) = listener.asked_about(&daemon, request).await;
-    assert_eq!(asked.egress, ["a.example:443", "b.example:443 https"]);
+    let (running, question) = listener.asked_about(&daemon, request).await;
+    assert_eq!(question.egress, ["a.example:443", "b.example:443 https"]);
     let sent = "GET https://b.example/x/ with the secret `token` as `X-Token`";
-    assert_eq!(asked.requests, [sent]);
-    assert!(decide(&daemon, &asked.consent_id, ConsentDecision::No).await);
+    assert_eq!(question.requests, [sent]);
+    assert!(decide(&daemon, &question.consent_id, ConsentDecision::No).await);
     refused(running).await;
 }
 
@@ -158,25 +158,25 @@ async fn a_question_names_the_hosts_and_each_request_with_its_secret() {
 async fn a_hook_that_nobody_allowed_waits_for_an_answer_and_always_is_remembered() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let mut request = run_script(&path);
     request.hook.as_mut().unwrap().name = "guard".to_owned();
     request.request_id = "r1".to_owned();
     let running = begin(&daemon, request.clone());
 
-    let asked = listener.question().await;
+    let question = listener.question().await;
 
-    assert_eq!(asked.command, path.to_str().unwrap());
+    assert_eq!(question.command, path.to_str().unwrap());
     assert_eq!(
-        (asked.hook_name.as_str(), asked.request_id.as_str()),
+        (question.hook_name.as_str(), question.request_id.as_str()),
         ("guard", "r1")
     );
-    assert_eq!(asked.profile, "strict");
+    assert_eq!(question.profile, "strict");
     assert!(
-        !asked.profile_description.is_empty() && asked.axes.len() == 14,
-        "{asked:?}"
+        !question.profile_description.is_empty() && question.axes.len() == 14,
+        "{question:?}"
     );
-    let files: Vec<_> = asked
+    let files: Vec<_> = question
         .digests
         .iter()
         .map(|d| (d.path.as_str(), d.role.as_str()))
@@ -189,12 +189,12 @@ async fn a_hook_that_nobody_allowed_waits_for_an_answer_and_always_is_remembered
         ]
     );
     assert!(
-        asked
+        question
             .peer
             .starts_with(&format!("uid={}", nix::unistd::geteuid()))
     );
     assert_eq!(daemon.records(), [""; 0]);
-    assert!(decide(&daemon, &asked.consent_id, ConsentDecision::Always).await);
+    assert!(decide(&daemon, &question.consent_id, ConsentDecision::Always).await);
     let response = running.await.unwrap().unwrap();
     assert_eq!(
         (end(&response).0, response.stdout.as_ref()),
@@ -202,13 +202,13 @@ async fn a_hook_that_nobody_allowed_waits_for_an_answer_and_always_is_remembered
     );
     assert_eq!(
         listener.settled().await,
-        (asked.consent_id, ConsentDecision::Always, false)
+        (question.consent_id, ConsentDecision::Always, false)
     );
     let start = &daemon.journal()[0];
     assert_eq!(start["consent"], "listener_always");
     assert_eq!(start["answered_by"]["uid"], nix::unistd::geteuid().as_raw());
     assert_eq!(consents(&daemon)[0]["command"], path.to_str().unwrap());
-    // And is not asked about again, whether anybody listens or not.
+    // And there is no further question about it, with a listener or without.
     drop(listener);
     request.request_id.clear();
     daemon.run(request).await.unwrap();
@@ -219,16 +219,16 @@ async fn a_hook_that_nobody_allowed_waits_for_an_answer_and_always_is_remembered
 async fn yes_is_for_once_and_no_is_a_refusal() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
-    let mut listener = Listener::of(&daemon).await;
-    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
-    assert!(decide(&daemon, &asked.consent_id, ConsentDecision::Once).await);
+    let mut listener = Listener::new(&daemon).await;
+    let (running, question) = listener.asked_about(&daemon, run_script(&path)).await;
+    assert!(decide(&daemon, &question.consent_id, ConsentDecision::Once).await);
     running.await.unwrap().unwrap();
     assert_eq!(daemon.journal()[0]["consent"], "listener_once");
     assert_eq!(consents(&daemon), [json!(null); 0]);
     listener.settled().await;
 
-    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
-    assert!(decide(&daemon, &asked.consent_id, ConsentDecision::No).await);
+    let (running, question) = listener.asked_about(&daemon, run_script(&path)).await;
+    assert!(decide(&daemon, &question.consent_id, ConsentDecision::No).await);
 
     let (reason, message) = refused(running).await;
     assert_eq!(reason, "CONSENT_REQUIRED");
@@ -241,21 +241,21 @@ async fn yes_is_for_once_and_no_is_a_refusal() {
 async fn silence_is_a_no() {
     let daemon = daemon("[consent]\nwait = \"300ms\"\n").await;
     let path = script(&daemon, "echo ran");
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
 
     let running = begin(&daemon, run_script(&path));
 
-    let asked = listener.question().await;
+    let question = listener.question().await;
     let (reason, message) = refused(running).await;
     assert_eq!(reason, "CONSENT_REQUIRED");
     assert!(message.contains("did not answer in time"), "{message}");
-    // How it is lifted is for an operator to know, not for who reads messages.
+    // The way to allow it is for an operator, not for a reader of messages.
     assert!(!message.contains("hookjail consent"), "{message}");
-    let id = asked.consent_id.clone();
+    let id = question.consent_id.clone();
     assert_eq!(listener.settled().await, (id, ConsentDecision::No, true));
-    assert!(!decide(&daemon, &asked.consent_id, ConsentDecision::Always).await);
+    assert!(!decide(&daemon, &question.consent_id, ConsentDecision::Always).await);
     assert_eq!(consents(&daemon), [json!(null); 0]);
-    // A listener that went is nobody.
+    // A listener that went away is none.
     drop(listener);
     let mut gone = false;
     while !gone {
@@ -268,7 +268,7 @@ async fn silence_is_a_no() {
 async fn a_listener_that_vanishes_is_no_answer() {
     let daemon = daemon("[consent]\nwait = \"500ms\"\n").await;
     let path = script(&daemon, "echo ran");
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let running = begin(&daemon, run_script(&path));
     listener.question().await;
 
@@ -282,7 +282,7 @@ async fn a_listener_that_vanishes_is_no_answer() {
 async fn the_first_answer_counts_and_the_other_listeners_are_told() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
-    let (mut one, mut other) = (Listener::of(&daemon).await, Listener::of(&daemon).await);
+    let (mut one, mut other) = (Listener::new(&daemon).await, Listener::new(&daemon).await);
     let running = [(); 3].map(|()| begin(&daemon, run_script(&path)));
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -290,8 +290,8 @@ async fn the_first_answer_counts_and_the_other_listeners_are_told() {
         assert_eq!(other.question().await.consent_id, id);
         ids.push(id);
     }
-    // Who comes later sees what is open.
-    let mut late = Listener::of(&daemon).await;
+    // A later listener sees the open questions.
+    let mut late = Listener::new(&daemon).await;
     let mut open = Vec::new();
     for _ in 0..3 {
         open.push(late.question().await.consent_id);
@@ -324,23 +324,23 @@ async fn the_first_answer_counts_and_the_other_listeners_are_told() {
 async fn a_script_that_changed_is_shown_with_what_changed() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo one\necho two");
-    let mut listener = Listener::of(&daemon).await;
-    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
-    assert_eq!(asked.diff, "");
-    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    let mut listener = Listener::new(&daemon).await;
+    let (running, question) = listener.asked_about(&daemon, run_script(&path)).await;
+    assert_eq!(question.diff, "");
+    decide(&daemon, &question.consent_id, ConsentDecision::Always).await;
     running.await.unwrap().unwrap();
     listener.settled().await;
 
     script(&daemon, "echo one\necho three");
-    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
+    let (running, question) = listener.asked_about(&daemon, run_script(&path)).await;
 
-    assert!(asked.why.contains("changed since"), "{}", asked.why);
-    let changed: Vec<_> = asked.diff.lines().skip(3).collect();
+    assert!(question.why.contains("changed since"), "{}", question.why);
+    let changed: Vec<_> = question.diff.lines().skip(3).collect();
     assert_eq!(
         changed,
         [" #!/bin/sh", " echo one", "-echo two", "+echo three"]
     );
-    decide(&daemon, &asked.consent_id, ConsentDecision::No).await;
+    decide(&daemon, &question.consent_id, ConsentDecision::No).await;
     assert_eq!(refused(running).await.0, "CONSENT_REQUIRED");
     listener.settled().await;
     drop(listener);
@@ -363,34 +363,34 @@ async fn what_is_shown_as_changed_is_of_the_content_that_is_asked_about() {
 
     let daemon = daemon("").await;
     let path = script(&daemon, "echo old");
-    let mut listener = Listener::of(&daemon).await;
-    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
-    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    let mut listener = Listener::new(&daemon).await;
+    let (running, question) = listener.asked_about(&daemon, run_script(&path)).await;
+    decide(&daemon, &question.consent_id, ConsentDecision::Always).await;
     running.await.unwrap().unwrap();
     listener.settled().await;
-    let told = async |listener: &mut Listener| {
+    let shown_change = async |listener: &mut Listener| {
         let running = begin(&daemon, run_script(&path));
         tokio::select! {
-            asked = listener.question() => {
-                decide(&daemon, &asked.consent_id, ConsentDecision::No).await;
+            question = listener.question() => {
+                decide(&daemon, &question.consent_id, ConsentDecision::No).await;
                 listener.settled().await;
-                let mut digests = asked.digests.into_iter();
+                let mut digests = question.digests.into_iter();
                 let script = digests.find(|it| it.role == "program").unwrap();
-                Some((script.sha256, asked.diff))
+                Some((script.sha256, question.diff))
             }
-            // It was rewritten while it was hashed.
+            // The file was rewritten while it was hashed.
             () = async { while !running.is_finished() { tokio::task::yield_now().await } } => None,
         }
     };
     let mut known = Vec::new();
     for text in ["one", "two"] {
         script(&daemon, &format!("echo {text}"));
-        let (sha256, diff) = told(&mut listener).await.unwrap();
+        let (sha256, diff) = shown_change(&mut listener).await.unwrap();
         assert!(diff.contains(&format!("+echo {text}")), "{diff}");
         known.push((sha256, format!("+echo {text}")));
     }
     if nix::unistd::geteuid().is_root() {
-        // What root alone can write is taken as it is.
+        // A file that root alone can write is taken as it is.
         std::os::unix::fs::chown(&path, Some(crate::witness::NOBODY), None).unwrap();
     }
     let file = fs::File::options().write(true).open(&path).unwrap();
@@ -401,21 +401,21 @@ async fn what_is_shown_as_changed_is_of_the_content_that_is_asked_about() {
         }
     });
 
-    let mut asked = 0;
+    let mut questions = 0;
     for round in 0..60_000 {
-        // Which of the two comes first is the scheduler's.
-        if round >= 600 && asked > 0 {
+        // The scheduler decides which of the two comes first.
+        if round >= 600 && questions > 0 {
             break;
         }
-        let Some((sha256, diff)) = told(&mut listener).await else {
+        let Some((sha256, diff)) = shown_change(&mut listener).await else {
             continue;
         };
-        asked += 1;
+        questions += 1;
         let (_, shown) = known.iter().find(|(it, _)| *it == sha256).unwrap();
         assert!(diff.is_empty() || diff.contains(shown), "{shown}: {diff}");
     }
     drop(rewriting);
-    assert!(asked > 0);
+    assert!(questions > 0);
 }
 
 #[tokio::test]
@@ -423,11 +423,11 @@ async fn what_changes_while_the_operator_is_asked_does_not_run() {
     for decision in [ConsentDecision::Always, ConsentDecision::Once] {
         let daemon = daemon("").await;
         let path = script(&daemon, "echo shown >&2");
-        let mut listener = Listener::of(&daemon).await;
-        let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
+        let mut listener = Listener::new(&daemon).await;
+        let (running, question) = listener.asked_about(&daemon, run_script(&path)).await;
         script(&daemon, "echo other >&2");
 
-        decide(&daemon, &asked.consent_id, decision).await;
+        decide(&daemon, &question.consent_id, decision).await;
 
         let (reason, message) = refused(running).await;
         assert_eq!(reason, "DIGEST_MISMATCH");
@@ -440,7 +440,7 @@ async fn what_changes_while_the_operator_is_asked_does_not_run() {
     }
 }
 
-/// What is away for the moment of the answer is bound to nothing, and could be back as anything a moment later.
+/// A file that is away at the moment of the answer is bound to nothing, and could be back as anything a moment later.
 #[tokio::test]
 async fn a_file_that_is_away_when_the_answer_comes_does_not_run() {
     for (decision, away, expected) in [
@@ -453,16 +453,16 @@ async fn a_file_that_is_away_when_the_answer_comes_does_not_run() {
         let more = daemon.outside("more.sh");
         fs::write(&more, "echo more\n").unwrap();
         let [path, more] = [path, more].map(|path| path.display().to_string());
-        let mut listener = Listener::of(&daemon).await;
+        let mut listener = Listener::new(&daemon).await;
         let mut request = hook(["/bin/sh", &path]);
         if away == "more.sh" {
             request.hook.as_mut().unwrap().argv.push(more);
         }
-        let (running, asked) = listener.asked_about(&daemon, request).await;
+        let (running, question) = listener.asked_about(&daemon, request).await;
         let away = daemon.outside(away);
         fs::rename(&away, away.with_extension("away")).unwrap();
 
-        decide(&daemon, &asked.consent_id, decision).await;
+        decide(&daemon, &question.consent_id, decision).await;
 
         assert_eq!(refused(running).await.0, expected);
         assert_eq!(consents(&daemon), [json!(null); 0]);
@@ -498,18 +498,18 @@ fn reload(daemon: &Daemon, mine: &str) {
     assert!(reloaded.as_ref().unwrap().status.success(), "{reloaded:?}");
 }
 
-/// What waits has not begun: a reload is for it, too.
+/// A run that waits has not begun: a reload affects it, too.
 #[tokio::test]
 async fn an_answer_has_nothing_run_under_a_profile_that_changed_while_it_was_awaited() {
     let (daemon, request) = with_a_profile().await;
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let changed = profile("[time]\nmaximum = \"7m\"");
     // The second is the control: a reload that leaves the profile as it is.
     for is_refused in [true, false] {
-        let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
+        let (running, question) = listener.asked_about(&daemon, request.clone()).await;
         reload(&daemon, &changed);
 
-        decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+        decide(&daemon, &question.consent_id, ConsentDecision::Always).await;
 
         if is_refused {
             assert_eq!(refused(running).await.0, "DIGEST_MISMATCH");
@@ -524,9 +524,9 @@ async fn an_answer_has_nothing_run_under_a_profile_that_changed_while_it_was_awa
 #[tokio::test]
 async fn a_consent_ends_when_its_profile_allows_more_and_the_operator_is_told_what_changed() {
     let (daemon, request) = with_a_profile().await;
-    let mut listener = Listener::of(&daemon).await;
-    let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
-    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    let mut listener = Listener::new(&daemon).await;
+    let (running, question) = listener.asked_about(&daemon, request.clone()).await;
+    decide(&daemon, &question.consent_id, ConsentDecision::Always).await;
     running.await.unwrap().unwrap();
     listener.settled().await;
     daemon.run(request.clone()).await.unwrap();
@@ -536,32 +536,39 @@ async fn a_consent_ends_when_its_profile_allows_more_and_the_operator_is_told_wh
     daemon.run(request.clone()).await.unwrap();
     reload(&daemon, &profile("[time]\nmaximum = \"40m\""));
 
-    let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
+    let (running, question) = listener.asked_about(&daemon, request.clone()).await;
 
-    assert!(asked.why.contains("profile `mine` changed"), "{asked:?}");
-    assert!(asked.why.contains(was.as_str().unwrap()), "{asked:?}");
-    assert!(asked.diff.contains("+maximum = \"40m\""), "{}", asked.diff);
-    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    assert!(
+        question.why.contains("profile `mine` changed"),
+        "{question:?}"
+    );
+    assert!(question.why.contains(was.as_str().unwrap()), "{question:?}");
+    assert!(
+        question.diff.contains("+maximum = \"40m\""),
+        "{}",
+        question.diff
+    );
+    decide(&daemon, &question.consent_id, ConsentDecision::Always).await;
     running.await.unwrap().unwrap();
     assert_eq!(consents(&daemon).len(), 1);
     assert_ne!(consents(&daemon)[0]["profile_digest"], was);
 
-    // An entry of earlier versions says nothing of its profile: it is read, and counts no more.
+    // An entry of earlier versions has no digest of its profile: such an entry is read, and counts no more.
     let mut entries = consents(&daemon);
     entries[0].as_object_mut().unwrap().remove("profile_digest");
     let list = daemon.path().join("state/allowlist.json");
     fs::write(&list, serde_json::to_vec(&entries).unwrap()).unwrap();
     listener.settled().await;
-    let (running, asked) = listener.asked_about(&daemon, request).await;
-    assert!(asked.why.contains("allowed again"), "{asked:?}");
-    decide(&daemon, &asked.consent_id, ConsentDecision::No).await;
+    let (running, question) = listener.asked_about(&daemon, request).await;
+    assert!(question.why.contains("allowed again"), "{question:?}");
+    decide(&daemon, &question.consent_id, ConsentDecision::No).await;
     assert_eq!(refused(running).await.0, "CONSENT_REQUIRED");
 }
 
 #[tokio::test]
 async fn the_operators_time_is_not_the_hooks() {
     let daemon = daemon("").await;
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let request = pb::ExecuteRequest {
         timeout: wall_time(2),
         ..hook(["/bin/true"])
@@ -577,13 +584,13 @@ async fn the_operators_time_is_not_the_hooks() {
         ..pb::AllowRequest::default()
     };
     operator(&daemon).allow(allow).await.unwrap();
-    let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
+    let (running, question) = listener.asked_about(&daemon, request.clone()).await;
 
-    // It began later than the one that waits, whose time is over with its own.
+    // This hook began later than the one that waits, so at its end the other's time is over, too.
     let response = daemon.run(clock).await.unwrap();
     assert_eq!(end(&response).0, OutcomeKind::TimedOut);
 
-    decide(&daemon, &asked.consent_id, ConsentDecision::Once).await;
+    decide(&daemon, &question.consent_id, ConsentDecision::Once).await;
 
     let response = running.await.unwrap().unwrap();
     assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
@@ -602,14 +609,14 @@ async fn the_operators_time_is_not_the_hooks() {
 async fn a_caller_that_goes_away_withdraws_its_question() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
-    let mut listener = Listener::of(&daemon).await;
-    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
+    let mut listener = Listener::new(&daemon).await;
+    let (running, question) = listener.asked_about(&daemon, run_script(&path)).await;
 
     running.abort();
 
-    let id = asked.consent_id.clone();
+    let id = question.consent_id.clone();
     assert_eq!(listener.settled().await, (id, ConsentDecision::No, false));
-    assert!(!decide(&daemon, &asked.consent_id, ConsentDecision::Always).await);
+    assert!(!decide(&daemon, &question.consent_id, ConsentDecision::Always).await);
     until("the record", || daemon.records() == ["refused"]).await;
     assert_eq!(consents(&daemon), [json!(null); 0]);
 }
@@ -618,9 +625,9 @@ async fn a_caller_that_goes_away_withdraws_its_question() {
 async fn a_hook_that_waits_for_an_answer_takes_no_place_of_another() {
     let daemon = daemon("[hooks]\nmax_concurrent = 1\nmax_queued = 0\n").await;
     let path = script(&daemon, "echo ran");
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let waiting = begin(&daemon, run_script(&path));
-    let asked = listener.question().await;
+    let question = listener.question().await;
     let allow = pb::AllowRequest {
         argv: vec!["/bin/true".to_owned()],
         profile: "strict".to_owned(),
@@ -630,7 +637,7 @@ async fn a_hook_that_waits_for_an_answer_takes_no_place_of_another() {
 
     daemon.run(hook(["/bin/true"])).await.unwrap();
 
-    decide(&daemon, &asked.consent_id, ConsentDecision::Once).await;
+    decide(&daemon, &question.consent_id, ConsentDecision::Once).await;
     waiting.await.unwrap().unwrap();
 }
 
@@ -638,7 +645,7 @@ async fn a_hook_that_waits_for_an_answer_takes_no_place_of_another() {
 async fn a_daemon_that_ends_asks_nobody_any_more() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let running = begin(&daemon, run_script(&path));
     listener.question().await;
 
@@ -782,7 +789,7 @@ async fn a_command_is_allowed_by_digest_before_its_files_are_there() {
         reason(&daemon.run(within).await.unwrap_err()),
         "DIGEST_MISMATCH"
     );
-    // What is no digest, no role or no path is named.
+    // A value that is no digest, no role or no path is named.
     for (index, digest, field) in [
         (
             0,
@@ -811,7 +818,7 @@ struct Person {
 }
 
 impl Person {
-    async fn at(daemon: &Daemon) -> Self {
+    async fn new(daemon: &Daemon) -> Self {
         let socket = daemon.path().join("sock");
         let words = ["consent", "watch", "--connect", socket.to_str().unwrap()];
         let mut command = hookjail(&daemon.path().join("hookjail.toml"), &words);
@@ -828,7 +835,7 @@ impl Person {
         person
     }
 
-    /// Sits down before a program that has pipes for stdin and stdout.
+    /// Returns a person before a program that has pipes for stdin and stdout.
     fn before(mut child: Child) -> Self {
         let shown = std::sync::Arc::<std::sync::Mutex<String>>::default();
         let seen = shown.clone();
@@ -844,7 +851,7 @@ impl Person {
         Self { child, shown }
     }
 
-    /// Reads what is asked, and answers.
+    /// Waits for the question, and answers.
     async fn answers(&mut self, text: &str) {
         tokio::time::sleep(Duration::from_millis(1100)).await;
         self.types(text);
@@ -875,7 +882,7 @@ impl Drop for Person {
 async fn two_people_watch_and_the_one_who_is_quicker_decides() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
-    let (mut quick, slow) = (Person::at(&daemon).await, Person::at(&daemon).await);
+    let (mut quick, slow) = (Person::new(&daemon).await, Person::new(&daemon).await);
 
     let hostile = "evil\u{1b}[2Jname\u{202e}";
     let running = begin(&daemon, hook([path.to_str().unwrap(), hostile]));
@@ -903,24 +910,24 @@ async fn two_people_watch_and_the_one_who_is_quicker_decides() {
     assert!(shown.contains(escaped), "{shown:?}");
 }
 
-/// Who asks decides when a question goes and another one comes in its place.
+/// The asking process decides when a question goes and another one comes in its place.
 #[tokio::test]
 async fn an_answer_is_to_the_question_that_was_read() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
-    let mut person = Person::at(&daemon).await;
+    let mut person = Person::new(&daemon).await;
     let first = begin(&daemon, hook([path.to_str().unwrap(), "first"]));
     person.sees("[N]o: ").await;
     first.abort();
     let second = begin(&daemon, hook([path.to_str().unwrap(), "second"]));
     person.sees("second").await;
 
-    // What was meant for the first.
+    // An answer that was meant for the first question.
     person.types("A\n");
 
     person.sees("ignored: typed before").await;
     assert_eq!(consents(&daemon), [json!(null); 0]);
-    // The control: it is still open, and who has read it answers it.
+    // The control: the second question is still open, and a person who has read it answers it.
     person.answers("A\n").await;
     second.await.unwrap().unwrap();
     assert_eq!(consents(&daemon).len(), 1);
@@ -937,13 +944,13 @@ async fn who_runs_a_hook_at_a_terminal_is_asked_there() {
         socket.display(),
         path.display()
     );
-    for (answer, code, said) in [("n", 125, "said no"), ("y", 0, "ran"), ("A", 0, "ran")] {
+    for (answer, code, shown_word) in [("n", 125, "said no"), ("y", 0, "ran"), ("A", 0, "ran")] {
         // `script` gives its command a terminal, and passes on what is typed.
         let mut terminal = crate::support::command("script");
         terminal.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
         terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut person = Person::before(terminal.spawn().unwrap());
-        // What is typed before there is a question is no answer to it.
+        // Text that is typed before there is a question is no answer to it.
         person.sees("[N]o: ").await;
         person.answers(&format!("{answer}\n")).await;
         let mut status = None;
@@ -952,7 +959,7 @@ async fn who_runs_a_hook_at_a_terminal_is_asked_there() {
             status.is_some()
         })
         .await;
-        person.sees(said).await;
+        person.sees(shown_word).await;
         let shown = person.shown.lock().unwrap().clone();
         assert_eq!(status.unwrap().code(), Some(code), "{answer}: {shown}");
     }
@@ -963,11 +970,11 @@ async fn who_runs_a_hook_at_a_terminal_is_asked_there() {
 async fn questions_are_listed_and_answered_by_their_ids() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let socket = daemon.path().join("sock");
     let consent = |words: &[&str]| {
-        let at = ["--connect", socket.to_str().unwrap()];
-        let words = [&["consent", "--json"], &words[..1], &at, &words[1..]].concat();
+        let connect = ["--connect", socket.to_str().unwrap()];
+        let words = [&["consent", "--json"], &words[..1], &connect, &words[1..]].concat();
         hookjail(&daemon.path().join("hookjail.toml"), &words)
             .output()
             .unwrap()
@@ -1025,7 +1032,7 @@ async fn consents_are_exported_and_imported() {
     assert_eq!(imported.stdout, b"imported: 2\n", "{imported:?}");
     other.run(run_script(&path)).await.unwrap();
     assert_eq!(consents(&other), consents(&one));
-    // What is bound to content is not loosened by an entry of reyn's, and what is no list changes nothing.
+    // An entry of reyn's does not loosen a consent that is bound to content, and a file that is no list changes nothing.
     let loose = json!([{"command": "/bin/true", "approved_at": "2026-01-01T00:00:00+00:00", "script_mtime": null}]);
     fs::write(&file, loose.to_string()).unwrap();
     let again = consent(&other, &["--json", "import", file.to_str().unwrap()]);
@@ -1060,13 +1067,13 @@ async fn looms_approve_asks_the_operator_about_the_tool() {
         }),
         ..crate::support::at("tool.pre", &json!({}))
     };
-    // Nobody listens: no. (A tool that it is not about is asked of nobody.)
+    // No listener: no. (There is no question about a tool that the hook does not match.)
     let answer = daemon.dispatch(about("shell")).await.answer.unwrap();
     assert_eq!(answer.decision(), pb::Decision::Deny);
     assert!(answer.reason.contains("nobody listens"), "{answer:?}");
     assert!(daemon.dispatch(about("other")).await.hooks.is_empty());
 
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     for (decision, expected) in [
         (ConsentDecision::Once, pb::Decision::Allow),
         (ConsentDecision::No, pb::Decision::Deny),
@@ -1075,15 +1082,15 @@ async fn looms_approve_asks_the_operator_about_the_tool() {
         let mut client = daemon.client();
         let request = about("shell");
         let dispatched = tokio::spawn(async move { client.dispatch(request).await });
-        let asked = listener.question().await;
+        let question = listener.question().await;
         assert_eq!(
-            (asked.tool_name.as_str(), asked.command.as_str()),
+            (question.tool_name.as_str(), question.command.as_str()),
             ("shell", "")
         );
-        assert_eq!(asked.tool_input_json, r#"{"cmd":"rm -rf /"}"#);
-        assert_eq!(asked.hook_name, "hooks.onToolCall[0]:approve");
+        assert_eq!(question.tool_input_json, r#"{"cmd":"rm -rf /"}"#);
+        assert_eq!(question.hook_name, "hooks.onToolCall[0]:approve");
 
-        assert!(decide(&daemon, &asked.consent_id, decision).await);
+        assert!(decide(&daemon, &question.consent_id, decision).await);
 
         let response = dispatched.await.unwrap().unwrap().into_inner();
         assert_eq!(
@@ -1108,7 +1115,7 @@ async fn an_operator_is_asked_about_the_call_that_the_event_tells() {
         ..Setup::default()
     };
     let daemon = Daemon::in_directory(directory, setup).await.unwrap();
-    let mut listener = Listener::of(&daemon).await;
+    let mut listener = Listener::new(&daemon).await;
     let other = pb::Tool {
         input_json: json!({"path": "README.md"}).to_string(),
         name: "read_file".to_owned(),
@@ -1122,16 +1129,19 @@ async fn an_operator_is_asked_about_the_call_that_the_event_tells() {
             ..crate::support::at("tool.pre", &event)
         };
         let dispatched = tokio::spawn(async move { client.dispatch(request).await });
-        let asked = listener.question().await;
+        let question = listener.question().await;
         assert_eq!(
-            (asked.tool_name.as_str(), asked.tool_input_json.as_str()),
+            (
+                question.tool_name.as_str(),
+                question.tool_input_json.as_str()
+            ),
             ("shell", r#"{"cmd":"rm -rf /"}"#)
         );
-        assert!(decide(&daemon, &asked.consent_id, ConsentDecision::No).await);
+        assert!(decide(&daemon, &question.consent_id, ConsentDecision::No).await);
         dispatched.await.unwrap().unwrap();
         listener.settled().await;
     }
-    // Of a call that nobody names nobody is asked, and it is refused; half a name is none.
+    // A call without a name is refused without a question; half a name is none.
     for event in [json!({}), json!({"toolName": 7}), json!({"toolName": ""})] {
         let answer = daemon
             .dispatch(crate::support::at("tool.pre", &event))
@@ -1212,7 +1222,7 @@ async fn reyns_own_list_counts_for_its_hooks_once_and_is_bound_to_content_then()
         daemon.run(reyns(&path)).await.unwrap();
 
         assert_eq!(consents(&daemon)[0]["digests"].as_array().unwrap().len(), 2);
-        // Content counts from now on, whatever its time says.
+        // Content counts from now on, not its time.
         let time = fs::metadata(&path).unwrap().modified().unwrap();
         script(&daemon, "echo other");
         fs::File::options()
@@ -1233,7 +1243,7 @@ async fn reyns_own_list_counts_for_its_hooks_once_and_is_bound_to_content_then()
             reason(&daemon.run(other_profile).await.unwrap_err()),
             "CONSENT_REQUIRED"
         );
-        // Taken back here, it is taken back there.
+        // A consent that is revoked in reyn's list is revoked in hookjail's.
         let revoke = pb::RevokeRequest {
             command: text.to_owned(),
         };
@@ -1314,16 +1324,16 @@ async fn infers_list_is_consent_where_the_operator_has_it_so_and_is_bound_to_con
                 ..crate::support::at("post_tool", &json!({}))
             };
             let response = daemon.dispatch(request).await;
-            let told = response.events.iter().map(|event| {
+            let outcomes = response.events.iter().map(|event| {
                 let event: serde_json::Value = serde_json::from_str(&event.json).unwrap();
                 let reason = event["reason"].as_str().unwrap_or("ran");
                 format!("{}: {reason}", event["name"].as_str().unwrap())
             });
-            told.collect::<Vec<_>>()
+            outcomes.collect::<Vec<_>>()
         };
         let default = "default: consent_refused";
 
-        // Let through by `.*` alone, or by a default that nobody wrote: no consent of anybody's.
+        // Let through by `.*` alone, or by an unwritten default: no person's consent.
         let auto = reasons("auto", Vec::new()).await;
         assert_eq!(auto, ["notify: consent_refused", default], "{listed}");
         assert_eq!(consents(&daemon), [json!(null); 0]);
@@ -1459,8 +1469,9 @@ mod as_root {
     async fn only_who_is_listed_answers_for_the_operator_and_no_hook_does() {
         needs_root();
         let (a_hooks, range) = crate::witness::a_hooks_uid();
+        let caller = NOBODY;
         let config = format!(
-            "{range}[server]\ncallers = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\noperators = [{a_hooks}, 4711]\n"
+            "{range}[server]\ncallers = [{caller}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\noperators = [{a_hooks}, 4711]\n"
         );
         let daemon = daemon(&config).await;
         for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
@@ -1473,7 +1484,7 @@ mod as_root {
                 assert_eq!(printed(&output)["error"]["reason"], expected, "{output:?}");
             }
         }
-        // Who is listed may answer, and run nothing.
+        // A listed operator may answer, and run nothing.
         let output = ask_as(4711, &daemon, "sock", "consent approve", &["x"]);
         assert_eq!(
             printed(&output),
@@ -1488,15 +1499,15 @@ mod as_root {
 mod with_tools {
     use super::*;
 
-    /// Starts what follows at a terminal of its own, gives its answer once it is asked, and ends as it does.
+    /// Starts the program of its words at a terminal of its own, gives the answer at its question, and ends like the program.
     const AT_A_TERMINAL: &str = r#"
 import os, pty, sys, time
 pid, terminal = pty.fork()
 if pid == 0:
     os.execv(sys.argv[2], sys.argv[2:])
-told = b""
-while b"[N]o: " not in told:
-    told += os.read(terminal, 4096)
+shown = b""
+while b"[N]o: " not in shown:
+    shown += os.read(terminal, 4096)
 time.sleep(1.3)
 os.write(terminal, sys.argv[1].encode())
 try:
@@ -1521,7 +1532,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             let ended = tokio::task::spawn_blocking(move || terminal.output().unwrap());
             let output = ended.await.unwrap();
             assert_eq!(output.status.code(), Some(code), "{answer:?} {output:?}");
-            // A question that nobody answers stays open for a minute.
+            // A question without an answer stays open for a minute.
             assert!(began.elapsed() < Duration::from_secs(30), "{answer:?}");
         }
         assert_eq!(daemon.records(), ["started", "ended", "refused", "refused"]);

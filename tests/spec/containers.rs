@@ -1,15 +1,15 @@
-//! The container backend: what holds for it beside what holds for every backend.
+//! The container backend: its properties beside those of every backend.
 //!
-//! What every backend does alike is shown by running the other chapters with `HOOKJAIL_TEST_RUNTIME`, which has all daemons
-//! confine by that OCI runtime. Here most tests are made once for each runtime, and are ignored unless asked for: those of
-//! `with_crun` and `with_runc` need that runtime, and crun needs root where control groups are hybrid.
+//! The other chapters show the properties of every backend: with `HOOKJAIL_TEST_RUNTIME` all their daemons confine by that OCI
+//! runtime. Here most tests are made once for each runtime, and are ignored unless asked for. The tests of `with_crun` and
+//! `with_runc` need that runtime, and crun needs root where control groups are hybrid.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::panic,
     reason = "tests start the command line itself, and what lays a root, never a hook, and fail by panicking"
 )]
-#![expect(clippy::print_stdout, reason = "says how often each side won a race")]
+#![expect(clippy::print_stdout, reason = "prints how often each side won a race")]
 
 use std::{
     fs,
@@ -119,17 +119,17 @@ async fn what_is_not_granted_is_not_there(runtime: &str) {
     );
     let response = daemon.run(sh("pipeline", &script)).await.unwrap();
 
-    let said = String::from_utf8_lossy(&response.stdout).into_owned();
-    let (root, rest) = said.split_at(said.find("/dev:").unwrap_or(said.len()));
+    let listing = String::from_utf8_lossy(&response.stdout).into_owned();
+    let (root, rest) = listing.split_at(listing.find("/dev:").unwrap_or(listing.len()));
     for name in ["home", "root", "boot", "sys", "srv", "var"] {
         // A test's own directory may lie there.
-        let own = daemon.path().starts_with(Path::new("/").join(name));
+        let is_tests_own = daemon.path().starts_with(Path::new("/").join(name));
         assert!(
-            own || !root.split(' ').any(|there| there == name),
-            "{runtime}: {said}"
+            is_tests_own || !root.split(' ').any(|there| there == name),
+            "{runtime}: {listing}"
         );
     }
-    assert!(!said.contains("secret"), "{said}");
+    assert!(!listing.contains("secret"), "{listing}");
     let full = String::from_utf8_lossy(&response.stderr).into_owned();
     assert!(!full.lines().any(|line| line.starts_with('/')), "{full}");
     assert_eq!(
@@ -178,16 +178,19 @@ async fn a_script_is_read_by_the_interpreter_of_its_first_line(runtime: &str) {
     fs::write(&script, "#!/bin/sh -u\necho \"$0 $1\"; exit 6\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let mut request = writing(&daemon, "");
-    let asked = request.hook.as_mut().unwrap();
-    asked.argv = vec![script.display().to_string(), "word".to_owned()];
+    let hook = request.hook.as_mut().unwrap();
+    hook.argv = vec![script.display().to_string(), "word".to_owned()];
     let response = daemon.run(request).await.unwrap();
 
-    let said = String::from_utf8_lossy(&response.stdout).into_owned();
-    assert!(said.ends_with("/hook.sh word\n"), "{runtime}: {response:?}");
+    let printed = String::from_utf8_lossy(&response.stdout).into_owned();
+    assert!(
+        printed.ends_with("/hook.sh word\n"),
+        "{runtime}: {response:?}"
+    );
     assert_eq!(end(&response).1, Some(6));
 }
 
-/// A runtime that is killed with its daemon leaves an empty control group: what looks for those must be alone.
+/// A runtime that is killed with its daemon leaves an empty control group, so a test that looks for those must be alone.
 static CONTROL_GROUPS: Mutex<()> = Mutex::const_new(());
 
 async fn the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon(runtime: &str) {
@@ -204,8 +207,8 @@ async fn the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon(runtim
 
     let (mut client, request) = (daemon.client(), sh("pipeline", &script(&second)));
     let running = tokio::spawn(async move { client.execute(request).await });
-    let there = || processes_with(&format!("sleep {second}")).len() >= 3;
-    until("the hook to run", there).await;
+    let is_running = || processes_with(&format!("sleep {second}")).len() >= 3;
+    until("the hook to run", is_running).await;
     daemon.child().kill().unwrap();
     until_gone(&format!("sleep {second}")).await;
     until_gone(&daemon.path().display().to_string()).await;
@@ -315,9 +318,9 @@ async fn names_of_any_kind_stay_names(runtime: &str) {
         fs::create_dir(&workspace).unwrap();
         fs::set_permissions(&workspace, fs::Permissions::from_mode(0o777)).unwrap();
         let mut request = sh("workspace-rw", "printf '%s\\n' \"$1\" > kept; exit 3");
-        let asked = request.hook.as_mut().unwrap();
-        asked.workspace = workspace.display().to_string();
-        asked.argv.extend(["--rootfs".to_owned(), name.to_owned()]);
+        let hook = request.hook.as_mut().unwrap();
+        hook.workspace = workspace.display().to_string();
+        hook.argv.extend(["--rootfs".to_owned(), name.to_owned()]);
         let response = daemon.run(request).await.unwrap();
 
         assert_eq!(
@@ -405,13 +408,13 @@ fn lay_root(root: &Path) {
 
 /// Returns what `hookjail root-digest` prints.
 fn root_digest(root: &Path) -> String {
-    let said = crate::support::command(program())
+    let output = crate::support::command(program())
         .arg("root-digest")
         .arg(root)
         .output()
         .unwrap();
-    assert!(said.status.success(), "{said:?}");
-    String::from_utf8(said.stdout).unwrap().trim().to_owned()
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 fn with_root(config: &str, root: &Path, digest: &str) -> String {
@@ -436,10 +439,10 @@ async fn a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admi
     })
     .await;
     let response = host.run(sh("pipeline", script)).await.unwrap();
-    let said = String::from_utf8_lossy(&response.stdout).into_owned();
+    let listing = String::from_utf8_lossy(&response.stdout).into_owned();
     assert!(
-        said.contains("/ls\n") && !said.contains("of the root"),
-        "{runtime}: {said}"
+        listing.contains("/ls\n") && !listing.contains("of the root"),
+        "{runtime}: {listing}"
     );
 
     let setup = Setup {
@@ -488,12 +491,12 @@ async fn a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admi
         "{runtime}: {response:?}"
     );
 
-    // What the host has and the root has not is not there.
+    // A program of the host that the root does not have is not there.
     let missing = daemon.run(hook(["/usr/bin/env"])).await.unwrap_err();
     assert_eq!(reason(&missing), "INVALID_REQUEST");
 }
 
-/// Returns what `hookjail doctor` says of a configuration that it refuses.
+/// Returns the message of `hookjail doctor` about a configuration that it refuses.
 fn refused_root(root: &str, digest: &str) -> String {
     let place = directory();
     let config = place.path().join("hookjail.toml");
@@ -510,14 +513,14 @@ fn refused_root(root: &str, digest: &str) -> String {
     .unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
     let mut doctor = crate::support::command(program());
-    let said = doctor
+    let output = doctor
         .arg("--config")
         .arg(&config)
         .arg("doctor")
         .output()
         .unwrap();
-    assert_eq!(said.status.code(), Some(125), "{said:?}");
-    String::from_utf8(said.stderr).unwrap()
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
 }
 
 #[test]
@@ -527,9 +530,9 @@ fn a_root_that_is_not_as_it_must_be_is_refused_with_cause_and_fix() {
     lay_root(&root);
     let (path, digest) = (root.display().to_string(), root_digest(&root));
     let other = format!("sha256:{}", "0".repeat(64));
-    let named = |said: String, words: &[&str]| {
-        let all = words.iter().all(|word| said.contains(word));
-        assert!(all, "{said} instead of {words:?}");
+    let named = |message: String, words: &[&str]| {
+        let all = words.iter().all(|word| message.contains(word));
+        assert!(all, "{message} instead of {words:?}");
     };
     named(
         refused_root("debian:12", &digest),

@@ -1,4 +1,4 @@
-//! Hooks of one contract at one point come to what their contract says.
+//! Hooks of one contract at one point come to the result that their contract defines.
 
 use hookjail::pb::{self, dispatched_hook::End};
 use serde_json::{Value, json};
@@ -212,22 +212,25 @@ template_push = { message = "{{ nothing }}" }
         (1, false, false),
     ];
     assert_eq!(counts, expected);
-    // Where only the event tells the session, that is the one whose turns are counted.
+    // Where only the event names the session, the turns of that session are counted.
     for (session, expected) in [("s", 2), ("t", 1)] {
-        let told = pb::DispatchRequest {
+        let request = pb::DispatchRequest {
             turn_origin: pb::TurnOrigin::Hook.into(),
             ..at(
                 "turn_end",
                 &json!({"user_text": "x", "session_id": session}),
             )
         };
-        let valve = daemon.dispatch(told).await.loop_valve.unwrap();
+        let valve = daemon.dispatch(request).await.loop_valve.unwrap();
         assert_eq!(valve.count, expected, "{session}");
     }
     let records = daemon.records();
-    let of = |kind: &str| records.iter().filter(|record| *record == kind).count();
+    let count_of = |kind: &str| records.iter().filter(|record| *record == kind).count();
     // Six dispatches to two hooks.
-    assert_eq!((of("started"), of("ended"), records.len()), (12, 12, 24));
+    assert_eq!(
+        (count_of("started"), count_of("ended"), records.len()),
+        (12, 12, 24)
+    );
     for record in daemon.journal().iter().filter(|it| it["record"] == "ended") {
         assert_eq!(record["confirmed"], true, "{record}");
     }
@@ -352,7 +355,7 @@ async fn docker_agents_hooks_rewrite_in_turn_and_the_strongest_decides() {
     let input: Value = serde_json::from_str(&merged.updated_input_json.unwrap()).unwrap();
     assert_eq!(input, json!({"path": "/a", "n": 2}));
 
-    // A stage before the rest: what approves there only advises, what is refused there denies.
+    // A stage before the rest: approval there only advises, a refusal there denies.
     let before = |script: &str| pb::DispatchRequest {
         inline_hooks: vec![pb::InlineHook {
             config_json: r#"{"preempt_yolo": true}"#.to_owned(),
@@ -382,7 +385,7 @@ struct Twenty {
     contract: pb::Contract,
     point: &'static str,
     mode: &'static str,
-    /// What the hook of a number does.
+    /// Returns the command of the hook of a number.
     hook: fn(usize) -> String,
     ran: usize,
     decision: pb::Decision,

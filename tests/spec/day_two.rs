@@ -84,7 +84,7 @@ fn git(home: &Home, directory: &str, words: &[&str]) {
     let mut git: Command =
         home.command(&[&["git", "-c", "user.name=x", "-c", "user.email=x@x"], words].concat());
     git.current_dir(home.path(directory));
-    #[expect(clippy::disallowed_methods, reason = "it is the user's git")]
+    #[expect(clippy::disallowed_methods, reason = "the test starts the user's git")]
     let done = git.output().unwrap();
     assert!(done.status.success(), "{words:?} {done:?}");
 }
@@ -97,11 +97,11 @@ fn an_edited_hook_is_allowed_again_by_one_command_that_shows_the_change() {
     let before = entries(&home);
     let text = home.text(GUARD);
     home.script(GUARD, &format!("{text}# edited\n"));
-    home.own();
+    home.give_to_user();
 
     let refused = seen(&home, &line, "p", "ls");
     assert!(refused.refusal().contains("DIGEST_MISMATCH"), "{refused:?}");
-    // `install` says the same of it.
+    // `install` reports the same of it.
     let shown = home.hookjail(&["install", "--claude-code", "--dry-run"]);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(
@@ -139,7 +139,7 @@ fn installing_again_repairs_a_hook_that_would_be_refused() {
     let (home, line) = installed();
     let settings = home.text(SETTINGS);
     home.script(GUARD, "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
     assert!(!seen(&home, &line, "p", "ls").passes());
 
     let done = home.hookjail(&["install", "--claude-code", "--yes"]);
@@ -165,7 +165,7 @@ fn settings_that_are_committed_get_lines_that_name_no_user() {
     fs::create_dir_all(&bin).unwrap();
     let thin = program().with_file_name("hookjail-run");
     symlink(&thin, bin.join("hookjail-run")).unwrap();
-    home.own();
+    home.give_to_user();
     let install = |more: &[&str]| {
         let done = home.hookjail(&[&["install", "claude-code", "--yes"], more].concat());
         assert!(done.status.success(), "{done:?}");
@@ -173,8 +173,8 @@ fn settings_that_are_committed_get_lines_that_name_no_user() {
     };
     // The control: a file that is not committed names its user's hookjail.
     git(&home, "p", &["init", "-q"]);
-    let told = install(&[]);
-    assert!(told.contains("hookjail at this path"), "{told}");
+    let printed = install(&[]);
+    assert!(printed.contains("hookjail at this path"), "{printed}");
     let user = thin.display().to_string();
     assert!(line(&home.text(SETTINGS), "PreToolUse").starts_with(&user));
     install(&["--uninstall"]);
@@ -182,10 +182,10 @@ fn settings_that_are_committed_get_lines_that_name_no_user() {
     git(&home, "p", &["add", ".claude"]);
     git(&home, "p", &["commit", "-qm", "x"]);
 
-    let told = install(&[]);
+    let printed = install(&[]);
 
     let note = "their lines start `.claude/hooks/hookjail.sh`, to be committed with them";
-    assert!(told.contains(note), "{told}");
+    assert!(printed.contains(note), "{printed}");
     let text = home.text(SETTINGS);
     assert!(!text.contains(&user), "{text}");
     let (guards, stops) = (line(&text, "PreToolUse"), line(&text, "Stop"));
@@ -237,7 +237,7 @@ fn a_consent_covers_the_working_trees_of_its_repository_and_nothing_else() {
             .contains("NOT_ALLOWLISTED")
     );
     home.script(name, &text);
-    home.own();
+    home.give_to_user();
     assert!(seen(&home, &line, "tree", "ls").passes());
     // A directory that claims to be a tree.
     git(&home, ".", &["clone", "-q", "p", "claims"]);
@@ -251,7 +251,7 @@ fn a_consent_covers_the_working_trees_of_its_repository_and_nothing_else() {
     fs::rename(home.path("p/.claude"), home.path("moved")).unwrap();
     fs::create_dir(home.path("elsewhere")).unwrap();
     fs::rename(home.path("moved"), home.path("elsewhere/.claude")).unwrap();
-    home.own();
+    home.give_to_user();
     for place in ["clone", "elsewhere"] {
         assert!(!seen(&home, &line, place, "ls").passes());
         let allowed = home.hookjail_in(&home.path(place), &["allow", "--yes"]);
@@ -264,15 +264,15 @@ fn a_consent_covers_the_working_trees_of_its_repository_and_nothing_else() {
 fn allowing_everything_renews_commands_of_no_settings_too_and_keeps_their_bounds() {
     let (home, _) = installed();
     home.script("p/own.sh", "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
     let bounds = ["--within", ".", "--until", "2999-01-01T00:00:00Z"];
     let words = [
         &["allow"],
         &bounds[..],
         &["--profile", "workspace-ro", "--", "./own.sh"],
     ];
-    let given = home.hookjail(&words.concat());
-    assert!(given.status.success(), "{given:?}");
+    let allowed = home.hookjail(&words.concat());
+    assert!(allowed.status.success(), "{allowed:?}");
     let of_own = |entries: Vec<Value>| -> Vec<Value> {
         let is_own = |it: &Value| it["command"].as_str().unwrap().ends_with("own.sh");
         entries.into_iter().filter(is_own).collect()
@@ -280,7 +280,7 @@ fn allowing_everything_renews_commands_of_no_settings_too_and_keeps_their_bounds
     let before = of_own(entries(&home));
     home.script("p/own.sh", "#!/bin/sh\nexit 1\n");
     home.script(GUARD, "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
     let elsewhere = home.path(".claude");
 
     let allowed = home.hookjail_in(&elsewhere, &["allow", "--all", "--yes"]);
@@ -309,12 +309,12 @@ fn allowing_everything_renews_a_line_in_each_of_its_projects_and_names_those_tha
             "description = \"mine\"\nextends = \"workspace-ro\"\n[time]\nmaximum = \"{maximum}\"\n"
         );
         home.write(profile, &text);
-        home.own();
+        home.give_to_user();
     };
     allowing("7m");
     for project in ["p", "q", "r"] {
         fs::create_dir_all(home.path(project)).unwrap();
-        home.own();
+        home.give_to_user();
         let words = [
             "--profile",
             "mine",
@@ -326,8 +326,8 @@ fn allowing_everything_renews_a_line_in_each_of_its_projects_and_names_those_tha
             "exit 0",
         ];
         let words = [&["allow"][..], &words].concat();
-        let given = home.hookjail_in(&home.path(project), &words);
-        assert!(given.status.success(), "{given:?}");
+        let allowed = home.hookjail_in(&home.path(project), &words);
+        assert!(allowed.status.success(), "{allowed:?}");
     }
     allowing("40m");
     fs::remove_dir(home.path("r")).unwrap();
@@ -355,7 +355,7 @@ fn a_hook_that_is_gone_is_named_and_hinders_no_other() {
     );
     fs::remove_file(home.path("p/gone.sh")).unwrap();
     home.script(GUARD, "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
 
     let allowed = home.hookjail(&["allow", "--yes"]);
 
@@ -415,7 +415,7 @@ fn bare_entries_and_differences_have_colors_at_a_terminal_alone() {
     home.script(GUARD, "#!/bin/sh\nexit 0\n");
     let more = json!({"type": "command", "command": "true"});
     home.settings("p/.claude/settings.local.json", &one("Stop", &more));
-    home.own();
+    home.give_to_user();
     let program = program();
     let shown = |words: &str, variables: &[(&str, &str)]| {
         let line = format!("{} {words}", program.display());
@@ -426,7 +426,10 @@ fn bare_entries_and_differences_have_colors_at_a_terminal_alone() {
         terminal
             .env_remove("NO_COLOR")
             .envs(variables.iter().copied());
-        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test starts the program under test"
+        )]
         let output = terminal.output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
@@ -448,7 +451,7 @@ fn bare_entries_and_differences_have_colors_at_a_terminal_alone() {
 fn reloading_names_a_profile_that_is_broken() {
     let (home, _) = installed();
     home.write(".config/hookjail/profiles/bad.toml", "extends = 1\n");
-    home.own();
+    home.give_to_user();
     let reloaded = home.hookjail(&["reload"]);
     let stderr = String::from_utf8_lossy(&reloaded.stderr).into_owned();
     assert!(reloaded.status.success(), "{reloaded:?}");
@@ -480,7 +483,7 @@ fn uninstalling_everything_puts_back_copies_whose_hooks_were_allowed_and_leaves_
         fs::write(home.path(&format!("{copy}/.claude/settings.json")), text).unwrap();
         home.write(&format!("{copy}/.claude/hooks/guard.sh"), &home.text(GUARD));
         home.script(&format!("{copy}/.claude/hooks/guard.sh"), &home.text(GUARD));
-        home.own();
+        home.give_to_user();
     }
     let allowed = home.hookjail_in(&home.path("copy"), &["allow", "--yes"]);
     assert!(allowed.status.success(), "{allowed:?}");
@@ -534,7 +537,10 @@ mod as_root {
         let removes = |how: &str| {
             let mut command = Command::new("timeout");
             command.args(["60", "sh", script, how]).env("PATH", &path);
-            #[expect(clippy::disallowed_methods, reason = "it is the package's script")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the test starts the package's script"
+            )]
             let done = command.output().unwrap();
             assert!(done.status.success(), "{done:?}");
             assert!(done.stdout.is_empty(), "{done:?}");
@@ -582,7 +588,7 @@ mod as_root {
         for (directory, outlives) in [(roots.path(), true), (&*home.path("p"), false)] {
             let program = directory.join("tool");
             fs::copy("/bin/true", &program).unwrap();
-            home.own();
+            home.give_to_user();
             let words = [
                 "allow",
                 "--profile",
@@ -590,8 +596,8 @@ mod as_root {
                 "--",
                 program.to_str().unwrap(),
             ];
-            let given = home.hookjail(&words);
-            assert!(given.status.success(), "{given:?}");
+            let allowed = home.hookjail(&words);
+            assert!(allowed.status.success(), "{allowed:?}");
             let run = [
                 "run",
                 "--as",
@@ -605,7 +611,7 @@ mod as_root {
             let first = home.hookjail(&run);
             assert!(first.status.success(), "{first:?}");
             upgrade(&program);
-            home.own();
+            home.give_to_user();
 
             let then = home.hookjail(&run);
 
@@ -658,16 +664,16 @@ fn a_configuration_that_is_named_and_cannot_be_read_is_an_error_beside_a_daemon(
     assert!(done.status.success(), "{done:?}");
     let line = line(&home.text(SETTINGS), "PreToolUse");
     home.write("there.toml", "");
-    let [there, missing] = ["there.toml", "misspelt.toml"].map(|name| {
+    let [present, missing] = ["there.toml", "misspelt.toml"].map(|name| {
         let path = home.path(name);
         path.display().to_string()
     });
     let why = format!("cannot load the configuration `{missing}`");
-    let other = format!("is `{there}`, and the daemon has no file; leave out `--config`");
+    let other = format!("is `{present}`, and the daemon has no file; leave out `--config`");
     // The control: without it the same daemon runs the hook.
     let done = home.fire_in("p", &line, &call("ls")).wait_with_output();
     assert_eq!(done.unwrap().status.code(), Some(0));
-    for (config, why) in [(&there, &other), (&missing, &why)] {
+    for (config, why) in [(&present, &other), (&missing, &why)] {
         let line = line.replacen(" -- ", &format!(" --config {config} -- "), 1);
         let done = home.fire_in("p", &line, &call("ls")).wait_with_output();
         let done = done.unwrap();
@@ -702,7 +708,7 @@ fn a_configuration_that_is_named_and_cannot_be_read_is_an_error_beside_a_daemon(
         let (ended, stderr) = run(&missing);
         assert_eq!(ended, Some(125), "{words:?}: {stderr}");
         assert!(stderr.contains(&why), "{words:?}: {stderr}");
-        let (ended, stderr) = run(&there);
+        let (ended, stderr) = run(&present);
         assert_eq!(ended, Some(code), "{words:?}: {stderr}");
         assert!(!stderr.contains("cannot load"), "{words:?}: {stderr}");
         let is_other = code == 125 && words[0] != "kill";

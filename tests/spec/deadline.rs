@@ -1,4 +1,4 @@
-//! A run ends on time, with everything it started, and what it said so far comes back.
+//! A run ends on time, with everything it started, and its output so far comes back.
 
 use std::{
     fs,
@@ -76,7 +76,7 @@ async fn a_hook_that_ignores_signals_or_stops_itself_ends_on_time() {
         "kill -STOP $$",
     ] {
         let marker = a_minute();
-        // The marker is an argument of the shell itself: it must be gone.
+        // The marker is an argument of the shell itself, which must be gone.
         let request = hook(["/bin/sh", "-c", script, &marker]);
 
         let response = cut_short(&daemon, &marker, request).await;
@@ -307,7 +307,7 @@ fn hold_journal(daemon: &Daemon) -> Flock<fs::File> {
     Flock::lock(lock, FlockArg::LockExclusive).unwrap()
 }
 
-/// Asks a daemon for something that needs no hook.
+/// Calls a daemon with a request that needs no hook.
 async fn an_answer(daemon: &Daemon) {
     let mut client = SandboxServiceClient::new(daemon.channel());
     let answer = client.list_profiles(pb::ListProfilesRequest::default());
@@ -318,7 +318,7 @@ async fn an_answer(daemon: &Daemon) {
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_that_never_let_their_output_run_dry_end_on_time_and_others_are_served() {
     let daemon = Daemon::start().await;
-    // Without copying anything: what is in one pipe is put into stdout again and again.
+    // Without copying anything: the content of one pipe is put into stdout again and again.
     let script = "
 import ctypes, os, threading
 libc = ctypes.CDLL(None)
@@ -400,7 +400,7 @@ async fn ended_while_paused(daemon: &Daemon, seconds: u32) -> bool {
 
     kill(pid, Signal::SIGSTOP).unwrap();
     fs::write(workspace.join(go), "").unwrap();
-    // Not by the daemon's children: what started a container may be one that is dead already, or collected.
+    // Not by the daemon's children: the one that started a container may be dead already, or collected.
     until("the hook's end", || processes_with(&marker).is_empty()).await;
     let in_time = was_running && Instant::now() < deadline;
     tokio::time::sleep_until((deadline + Duration::from_secs(1)).into()).await;
@@ -500,9 +500,9 @@ async fn a_deadline_at_any_moment_of_the_start_leaves_nothing_and_tells_whether_
         .iter()
         .map(|record| record["record"].clone())
         .collect();
-    let of = |kind: &str| outcomes.iter().filter(|record| **record == kind).count();
-    println!("{} ran, {} refused", of("ended"), of("refused"));
-    assert_eq!(of("ended") + of("refused"), 401);
+    let count_of = |kind: &str| outcomes.iter().filter(|record| **record == kind).count();
+    println!("{} ran, {} refused", count_of("ended"), count_of("refused"));
+    assert_eq!(count_of("ended") + count_of("refused"), 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -534,7 +534,7 @@ async fn a_journal_that_hangs_delays_no_deadline_and_no_answer_that_needs_no_rec
     let late = tokio::spawn(async move { client.execute(late).await });
     until_gone(&marker).await;
     an_answer(&daemon).await;
-    // Its deadline is over, its start was not written: it must never run.
+    // Its deadline is over, its start was not written: the hook must never run.
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(held);
 
@@ -603,7 +603,7 @@ print('done')
         (end(&response), &response.stdout[..]),
         ((OutcomeKind::Exited, Some(0), None), b"done\n".as_slice())
     );
-    // What a container holds in memory goes with it, and is no work.
+    // Memory that a container holds goes with it, and is no work.
     if !contained() {
         assert_eq!(daemon.scratch_directories().len(), 1);
     }

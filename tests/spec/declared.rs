@@ -1,4 +1,4 @@
-//! A hook's declaration, `hook.toml`, is shown with the question, and its needs are the most that it is given.
+//! A hook's declaration, `hook.toml`, is shown with the question, and its needs are the maximum of the hook's grants.
 
 use serde_json::{Value, json};
 
@@ -143,7 +143,7 @@ fn allow_puts_declared_needs_in_force_where_the_settings_are_already_confined() 
         .split_whitespace()
         .find(|it| it.starts_with("hook-"))
         .unwrap();
-    // As on another machine, where nobody agreed to anything yet.
+    // As on another machine, without any consent yet.
     let file = home.path(&format!(".config/hookjail/profiles/{profile}.toml"));
     std::fs::remove_file(&file).unwrap();
     let list = home.path(".local/state/hookjail/allowlist.json");
@@ -256,7 +256,7 @@ fn what_a_hook_needs_is_learnt_into_its_declaration_and_is_the_most_that_it_gets
         "p/.claude/hooks/guard.sh",
         "#!/bin/sh\ncat \"$HOME/rules\" >/dev/null\n",
     );
-    home.own();
+    home.give_to_user();
     let rules = format!("--grant={}=read", home.path("rules").display());
     let file = ".claude/hooks/guard.hook.toml";
     let output = format!("--output={file}");
@@ -278,13 +278,13 @@ fn what_a_hook_needs_is_learnt_into_its_declaration_and_is_the_most_that_it_gets
     );
     assert_eq!(fire(&home), (Some(0), String::new()));
 
-    // More than that is not given, also where somebody agrees to all that `learn` finds.
+    // The hook gets no more than that, even where somebody agrees to all that `learn` finds.
     home.write("other", "rm\n");
     home.script(
         "p/.claude/hooks/guard.sh",
         "#!/bin/sh\ncat \"$HOME/rules\" \"$HOME/other\" >/dev/null\n",
     );
-    home.own();
+    home.give_to_user();
     let before = home.text(SETTINGS);
     let learnt = home.hookjail(&["learn", "--yes", "--", ".claude/hooks/guard.sh"]);
     let stderr = String::from_utf8_lossy(&learnt.stderr).into_owned();

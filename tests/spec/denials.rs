@@ -1,4 +1,4 @@
-//! What the sandbox refused in a run is said, as far as the daemon can know it.
+//! A response lists the refusals of the sandbox in a run, as far as the daemon can observe them.
 
 use hookjail::pb;
 
@@ -11,7 +11,7 @@ use crate::{
 
 /// Returns the calls that the daemon refused, as operation, axis and how often.
 fn denials(response: &pb::ExecuteResponse) -> Vec<(String, pb::Axis, u64)> {
-    let denial = |of: &pb::Denial| (of.operation.clone(), of.axis(), of.times);
+    let denial = |denied: &pb::Denial| (denied.operation.clone(), denied.axis(), denied.times);
     response.denials.iter().map(denial).collect()
 }
 
@@ -43,7 +43,7 @@ async fn a_refused_fork_is_told_from_a_hook_that_blocks() {
     );
     assert_eq!(denial.suggestion, "spawn = \"processes\"");
     assert_eq!(refused.denial_sources, ["seccomp", "sigsys"]);
-    // It is written down too.
+    // The refusal is written down too.
     let ended: Vec<_> = daemon
         .journal()
         .into_iter()
@@ -78,8 +78,8 @@ async fn denied_calls_are_counted_and_explained_whoever_of_the_run_makes_them() 
 async fn what_c_libraries_ask_on_their_own_is_listed_and_counts_for_nothing() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
     // A stream socket of the family AF_UNIX that neither blocks nor survives an exec, and one that blocks.
-    let asked = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).to_string();
-    for (kind, expected) in [(&*asked, false), ("1", true)] {
+    let socket_type = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).to_string();
+    for (kind, expected) in [(&*socket_type, false), ("1", true)] {
         let words = ["make-socket", "1", kind, "0"].map(str::to_owned);
         let response = daemon.run(probe.hook("strict", &words)).await.unwrap();
         assert_eq!(
@@ -99,7 +99,7 @@ async fn what_c_libraries_ask_on_their_own_is_listed_and_counts_for_nothing() {
     }
 }
 
-/// However much it is, the reply stays as short as its caller takes.
+/// With any number of denials the reply stays as short as its caller accepts.
 #[tokio::test]
 async fn a_hook_that_is_denied_everything_gets_a_reply_of_the_usual_length() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
@@ -137,7 +137,7 @@ async fn many_hooks_at_once_are_each_told_their_own() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
     let runs: Vec<_> = (0..24)
         .map(|number| {
-            // One in two is denied something.
+            // One run in two has a denial.
             let words: &[&str] = match number % 2 {
                 0 => &["make-socket", "2", "1", "0"],
                 _ => &["say", "nothing"],

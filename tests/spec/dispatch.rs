@@ -1,4 +1,4 @@
-//! All hooks due at a lifecycle point come to one answer: what holds whatever their contract.
+//! All hooks due at a lifecycle point come to one answer: rules of every contract.
 
 #![expect(
     clippy::disallowed_methods,
@@ -528,7 +528,7 @@ async fn an_event_that_cannot_be_read_is_refused_and_never_due_for_nothing() {
     }
 }
 
-/// Returns the configuration of a file with a Gemini CLI hook that denies with what a variable of its own says.
+/// Returns the configuration of a file with a Gemini CLI hook that denies with the value of a variable of its own.
 fn file_of_hooks(directory: &Path) -> String {
     let path = directory.join("settings.json");
     let hook = json!({
@@ -654,10 +654,10 @@ async fn claude_codes_hooks_run_for_calls_that_their_filters_are_for() {
 async fn hooks_of_a_file_run_with_the_variables_that_it_gives_them() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = Daemon::with_hooks(&file_of_hooks(directory.path())).await;
-    let of = |tool: &str| at("BeforeTool", &json!({"tool_name": tool, "tool_input": {}}));
+    let event_for = |tool: &str| at("BeforeTool", &json!({"tool_name": tool, "tool_input": {}}));
 
-    let denied = daemon.dispatch(of("write_file")).await;
-    let other = daemon.dispatch(of("read_file")).await;
+    let denied = daemon.dispatch(event_for("write_file")).await;
+    let other = daemon.dispatch(event_for("read_file")).await;
 
     assert_eq!(reached(&denied), ["guard"]);
     assert_eq!(denied.blocked_by_hook, "guard");
@@ -732,8 +732,8 @@ on_failure = "closed"
         .dispatch(at("BeforeTool", &json!({"tool_name": "write_file"})))
         .await;
 
-    let there = |name: &str| daemon.workspace().join(name).exists();
-    assert_eq!((there("one"), there("two")), (true, false));
+    let exists = |name: &str| daemon.workspace().join(name).exists();
+    assert_eq!((exists("one"), exists("two")), (true, false));
     let Some(End::Ran(slow)) = &response.hooks[2].end else {
         panic!("{:?}", response.hooks[2])
     };
@@ -751,7 +751,7 @@ async fn a_profile_of_the_operators_is_granted_by_what_names_it_for_a_file_and_b
     for (grant, ask_for_consent, refused) in [
         (by_key, false, None),
         (by_rule, false, None),
-        // It is granted, and the command is to be allowed all the same.
+        // The profile is granted, and the command needs a consent all the same.
         (by_rule, true, Some("CONSENT_REQUIRED")),
     ] {
         let setup = Setup {
@@ -792,16 +792,16 @@ async fn a_request_names_the_profile_of_the_hooks_that_it_brings() {
     let directory = tempfile::tempdir().unwrap();
     let file = file_of_lines(directory.path(), &["echo >configured"]);
     let daemon = Daemon::with_hooks(&file).await;
-    let under = |profile: &str, line: &str| pb::InlineHook {
+    let with_profile = |profile: &str, line: &str| pb::InlineHook {
         profile: profile.to_owned(),
         ..inline(line, line)
     };
     let request = pb::DispatchRequest {
         contract: pb::Contract::GeminiCli.into(),
         inline_hooks: vec![
-            under("workspace-ro", "echo >one"),
-            under("", "echo >two"),
-            under("none", "echo >three"),
+            with_profile("workspace-ro", "echo >one"),
+            with_profile("", "echo >two"),
+            with_profile("none", "echo >three"),
         ],
         profile: "workspace-rw".to_owned(),
         ..at("BeforeTool", &json!({"tool_name": "write_file"}))
@@ -809,8 +809,8 @@ async fn a_request_names_the_profile_of_the_hooks_that_it_brings() {
 
     let response = daemon.dispatch(request).await;
 
-    let there = |name: &str| daemon.workspace().join(name).exists();
-    let all = ["configured", "one", "two", "three"].map(there);
+    let exists = |name: &str| daemon.workspace().join(name).exists();
+    let all = ["configured", "one", "two", "three"].map(exists);
     assert_eq!(all, [false, false, true, false]);
     let Some(End::Refused(refusal)) = &response.hooks[3].end else {
         panic!("{:?}", response.hooks[3])
@@ -920,7 +920,7 @@ async fn the_line_that_a_refusal_names_allows_the_hook_as_its_file_writes_it() {
         };
 
         let Some(End::Refused(refusal)) = end().await else {
-            panic!("{text}: it was not refused")
+            panic!("{text}: the hook was not refused")
         };
         assert_eq!(refusal.reason, "CONSENT_REQUIRED", "{text}");
         let words = shlex::split(&refusal.metadata["approve"]).unwrap();
@@ -933,9 +933,9 @@ async fn the_line_that_a_refusal_names_allows_the_hook_as_its_file_writes_it() {
         let Some(End::Ran(ran)) = end().await else {
             panic!("{text}: {words:?} did not allow it")
         };
-        let said = format!("{}\nsaid\n", workspace.display());
-        assert_eq!(String::from_utf8_lossy(&ran.stderr), said, "{text}");
-        // What was allowed is the script as it was.
+        let expected = format!("{}\nsaid\n", workspace.display());
+        assert_eq!(String::from_utf8_lossy(&ran.stderr), expected, "{text}");
+        // The consent is for the script as it was.
         write("more");
         let Some(End::Refused(refusal)) = end().await else {
             panic!("{text}: a changed script ran")
@@ -1086,7 +1086,7 @@ async fn what_a_hook_says_stays_within_what_its_caller_takes() {
         workspace: daemon.workspace().display().to_string(),
         ..at("tool.pre", &json!({}))
     };
-    // A client takes 4 MiB unless it says otherwise.
+    // A client takes 4 MiB unless it is configured otherwise.
     let mut client = daemon.client().max_decoding_message_size(4 * 1024 * 1024);
 
     let passed = client.dispatch(request(long)).await.unwrap().into_inner();
@@ -1096,7 +1096,7 @@ async fn what_a_hook_says_stays_within_what_its_caller_takes() {
         .unwrap()
         .into_inner();
 
-    // What is only passed on is left out, and it is said; what decides still does.
+    // Output that is only passed on is left out, with a warning; output that decides still does.
     let verdict = passed.hooks[0].verdict.clone().unwrap();
     assert_eq!(
         (verdict.decision(), verdict.output),
@@ -1199,8 +1199,8 @@ async fn the_command_line_says_by_its_exit_code_what_is_stopped() {
 async fn the_command_line_says_of_a_hook_that_failed_what_may_be_why() {
     let daemon = Daemon::start().await;
     let of_docker_agent = |line| {
-        let at = ["--contract", "docker-agent", "--point", "session_end"];
-        [&at[..], &["--hook", line]].concat()
+        let place = ["--contract", "docker-agent", "--point", "session_end"];
+        [&place[..], &["--hook", line]].concat()
     };
     let line = "session_end=for i in 1 2 3 4; do echo said-$i >&2; done; echo x >>/etc/agent.log";
     let (_, text) = typed(&daemon, &of_docker_agent(line));
@@ -1209,9 +1209,9 @@ async fn the_command_line_says_of_a_hook_that_failed_what_may_be_why() {
     }
     assert!(!text.contains("said-1"), "{text}");
     let is_observed = text.contains("denied    write");
-    let told = "hookjail explain --profile workspace-ro path read PATH";
-    assert!(is_observed || text.contains(told), "{text}");
-    // One that went on says what it said last, and no cause is looked for.
+    let advice = "hookjail explain --profile workspace-ro path read PATH";
+    assert!(is_observed || text.contains(advice), "{text}");
+    // A hook that went on is shown with its last line, and no cause is looked for.
     let line = "session_end=echo fine >&2; echo x >>/etc/agent.log; echo after >&2";
     let (_, text) = typed(&daemon, &of_docker_agent(line));
     assert!(text.contains("exited 0"), "{text}");
@@ -1223,21 +1223,21 @@ async fn the_command_line_says_of_a_hook_that_failed_what_may_be_why() {
     let (_, text) = typed(&daemon, &of_docker_agent("session_end=true"));
     assert!(!text.contains("stderr"), "{text}");
 
-    let under = |profile: &str| {
+    let run_under = |profile: &str| {
         let hook = of_docker_agent("session_end=echo x >written");
         typed(&daemon, &[&hook[..], &["--profile", profile]].concat())
     };
     let written = daemon.workspace().join("written");
-    under("workspace-ro");
+    run_under("workspace-ro");
     assert!(!written.exists());
-    under("workspace-rw");
+    run_under("workspace-rw");
     assert!(written.exists());
 }
 
 #[tokio::test]
 async fn a_hook_that_says_no_by_itself_is_not_said_to_have_been_refused_files() {
     let daemon = Daemon::start().await;
-    let told = "are not observed";
+    let advice = "are not observed";
     for (contract, point, no) in [
         ("docker-agent", "pre_tool_use", "echo no >&2; exit 2"),
         ("claude-code", "PreToolUse", "echo no >&2; exit 2"),
@@ -1253,13 +1253,13 @@ async fn a_hook_that_says_no_by_itself_is_not_said_to_have_been_refused_files() 
         let (code, text) = typed(no);
         assert_eq!(code, Some(2), "{contract}: {text}");
         assert!(
-            text.contains("DENY") && !text.contains(told),
+            text.contains("DENY") && !text.contains(advice),
             "{contract}: {text}"
         );
-        // It may have wanted a file.
+        // The hook may need a file.
         let (_, text) = typed(&format!("cat /etc/shadow; {no}"));
         let is_observed = text.contains("denied    read");
-        assert!(is_observed || text.contains(told), "{contract}: {text}");
+        assert!(is_observed || text.contains(advice), "{contract}: {text}");
     }
 }
 
@@ -1301,8 +1301,8 @@ async fn the_command_line_shows_what_an_answer_rewrites_and_says_to_the_user() {
                  command = [\"/bin/echo\", '{\"message\": \"again\", \"wake\": true, \"push_when\": true, \"session\": \"other\"}']\n";
     let daemon = Daemon::with_hooks(hooks).await;
     let (_, text) = typed(&daemon, &["--point", "turn_end"]);
-    let told = r#"push        wake=true name="nudge" session="other" message="again""#;
-    assert!(text.contains(told), "{text}");
+    let expected = r#"push        wake=true name="nudge" session="other" message="again""#;
+    assert!(text.contains(expected), "{text}");
 }
 
 #[tokio::test]
@@ -1331,7 +1331,7 @@ async fn a_hook_that_looks_on_runs_behind_a_block_and_decides_nothing() {
     assert_eq!(response.answer.unwrap().reason, "no");
     let looked_on = response.hooks.iter().map(|hook| hook.only_looked_on);
     assert_eq!(looked_on.collect::<Vec<_>>(), [false, true]);
-    // People are told so, and it is no block in what is counted.
+    // The output for people shows this, and the statistics do not count the answer as a block.
     let dispatched = command_line(&daemon, &["dispatch", "--point", "tool.pre"]);
     for line in [
         "telemetry: exited 1 (DENY, failed, only looked on)\n",
@@ -1399,7 +1399,7 @@ async fn a_dispatch_that_is_refused_whole_is_recorded_with_the_contract_and_poin
         [&record["contract"], &record["point"]].map(|it| it.as_str().unwrap_or_default().to_owned())
     };
     assert_eq!(named(&daemon.journal()[0]), ["reyn", "session_start"]);
-    // What is none is not written down for one.
+    // An unknown point or mode is not written down as one.
     let request = pb::DispatchRequest {
         contract: pb::Contract::Loom.into(),
         ..at("no.such", &json!({}))
@@ -1446,7 +1446,7 @@ async fn a_contracts_own_event_names_the_turn_and_session_that_the_event_names()
     };
     let config = [hook("infer", "post_tool"), hook("docker_agent", "stop")].concat();
     let daemon = Daemon::with_hooks(&config).await;
-    let told = async |point: &str, event: serde_json::Value, turn, session: &str| {
+    let event_sent = async |point: &str, event: serde_json::Value, turn, session: &str| {
         let request = pb::DispatchRequest {
             session_id: session.to_owned(),
             turn,
@@ -1456,12 +1456,13 @@ async fn a_contracts_own_event_names_the_turn_and_session_that_the_event_names()
         let event: serde_json::Value = serde_json::from_str(&response.events[0].json).unwrap();
         event
     };
-    let turn = async |event, turn| told("post_tool", event, turn, "").await["turn"].clone();
+    let turn = async |event, turn| event_sent("post_tool", event, turn, "").await["turn"].clone();
     assert_eq!(turn(json!({"turn": 4}), None).await, 4);
     assert_eq!(turn(json!({"turn": 4}), Some(7)).await, 4);
     assert_eq!(turn(json!({}), Some(7)).await, 7);
     assert_eq!(turn(json!({}), None).await, 0);
-    let session = async |event, known| told("stop", event, None, known).await["session"].clone();
+    let session =
+        async |event, known| event_sent("stop", event, None, known).await["session"].clone();
     assert_eq!(session(json!({"session_id": "own"}), "known").await, "own");
     assert_eq!(session(json!({}), "known").await, "known");
 }
@@ -1576,9 +1577,9 @@ async fn an_advisory_hook_is_heard_and_decides_nothing() {
         }
         assert_eq!(answer.decision(), pb::Decision::None, "{response:?}");
         assert_eq!(decisions, [pb::Decision::None; 4]);
-        let said = "the hook is advisory; it said DENY: not there";
+        let expected = "the hook is advisory; it said DENY: not there";
         assert!(
-            answer.warnings.iter().any(|text| text == said),
+            answer.warnings.iter().any(|text| text == expected),
             "{answer:?}"
         );
         // The journal has what counted.
@@ -1603,10 +1604,10 @@ async fn another_agents_hooks_are_left_out_where_the_agent_is_known() {
         fs::write(&path, text).unwrap();
         format!("[[hooks_file]]\ncontract = \"infer\"\npath = {path:?}\nagent = {agent:?}\n")
     };
-    let own = "[[hook]]\nname = \"own\"\ncontract = \"infer\"\npoint = \"post_tool\"\ncommand = \"date\"\n";
-    let config = [own, &file("coder"), &file("reviewer")].concat();
+    let plain = "[[hook]]\nname = \"own\"\ncontract = \"infer\"\npoint = \"post_tool\"\ncommand = \"date\"\n";
+    let config = [plain, &file("coder"), &file("reviewer")].concat();
     let daemon = Daemon::with_hooks(&config).await;
-    let by = async |agent: &str, scope: Option<pb::Scope>| {
+    let run_by = async |agent: &str, scope: Option<pb::Scope>| {
         let request = pb::DispatchRequest {
             agent: agent.to_owned(),
             scope,
@@ -1616,13 +1617,13 @@ async fn another_agents_hooks_are_left_out_where_the_agent_is_known() {
         let names = reached(&response);
         names.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(by("", None).await, ["own", "coder", "reviewer"]);
-    assert_eq!(by("coder", None).await, ["own", "coder"]);
+    assert_eq!(run_by("", None).await, ["own", "coder", "reviewer"]);
+    assert_eq!(run_by("coder", None).await, ["own", "coder"]);
     let scope = pb::Scope {
         agents: vec!["reviewer".to_owned()],
         ..pb::Scope::default()
     };
-    assert_eq!(by("coder", Some(scope)).await, ["reviewer"]);
+    assert_eq!(run_by("coder", Some(scope)).await, ["reviewer"]);
     let (_, text) = typed(
         &daemon,
         &["--point", "post_tool", "--scope", "agent=reviewer,operator"],
@@ -1674,7 +1675,7 @@ async fn context_says_how_long_it_stays_valid_where_its_contract_does() {
         );
         assert_eq!(answer.additional_context.len(), 1, "{point}");
     }
-    // Without context nothing is said of it.
+    // Without context there is no lifetime.
     let request = pb::DispatchRequest {
         contract: pb::Contract::DockerAgent.into(),
         inline_hooks: vec![inline("silent", "true")],
@@ -1711,7 +1712,7 @@ async fn the_directory_that_an_event_is_about_is_the_workspace_where_nobody_name
     let shown = inside.display().to_string();
     assert_eq!(starts_in(json!({"cwd": inside}), "").await, shown);
     assert_eq!(starts_in(json!({"cwd": inside}), &root).await, root);
-    // What may be no workspace is none, and the hook runs as it did without.
+    // A directory that may not be a workspace is none, and the hook runs as without one.
     for other in [
         json!({"cwd": outside}),
         json!({"cwd": inside.join("absent")}),
@@ -1724,20 +1725,20 @@ async fn the_directory_that_an_event_is_about_is_the_workspace_where_nobody_name
 
 #[test]
 fn without_a_daemon_and_a_hook_nobody_was_asked() {
-    let here = CommandLine::new();
-    let at = ["dispatch", "--contract", "loom", "--point", "tool.pre"];
-    let output = here.run(&at);
+    let line = CommandLine::new();
+    let dispatch = ["dispatch", "--contract", "loom", "--point", "tool.pre"];
+    let output = line.run(&dispatch);
     assert_eq!(output.status.code(), Some(125), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("nobody was asked"));
     // The control: of hooks that there are, none may be due.
-    let output = here.run(&[&at[..], &["--hook", "tool.post=exit 1"]].concat());
+    let output = line.run(&[&dispatch[..], &["--hook", "tool.post=exit 1"]].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let config = here.path().join("hookjail.toml");
+    let config = line.path().join("hookjail.toml");
     let configured = fs::read_to_string(&config).unwrap();
     let hook = "[[hook]]\ncontract = \"loom\"\npoint = \"tool.post\"\ncommand = \"exit 1\"\n";
     for more in [hook, "[hooks]\ndisabled = true\n"] {
         fs::write(&config, format!("{configured}{more}")).unwrap();
-        let output = here.run(&at);
+        let output = line.run(&dispatch);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
     }
 }
@@ -1874,7 +1875,7 @@ mod with_tools {
         let config = line.path().join("hookjail.toml");
         let paths = fs::read_to_string(&config).unwrap();
         fs::write(&config, format!("{paths}{ASKED}")).unwrap();
-        let at = |rest: &str| {
+        let in_terminal = |rest: &str| {
             let dispatch = format!(
                 "{} --config {} dispatch --private --point tool.pre {rest}",
                 crate::support::program().display(),
@@ -1884,13 +1885,13 @@ mod with_tools {
             terminal.current_dir(&workspace).env("HOME", line.path());
             terminal
         };
-        is_asked_in(at(""));
-        // Without stderr there is nobody who could be asked: the refusal has to say what allows it.
-        let output = at("2>/dev/null").output().unwrap();
+        is_asked_in(in_terminal(""));
+        // Without stderr a question is impossible: the refusal must name the command that allows the hook.
+        let output = in_terminal("2>/dev/null").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("refused, CONSENT_REQUIRED"), "{text}");
         assert!(text.contains("hookjail allow"), "{text}");
-        // What is read by something else may be handed to a model.
+        // Output that a program reads may be handed to a model.
         let mut read = line.command(&["dispatch", "--private", "--point", "tool.pre"]);
         let output = read.current_dir(&workspace).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! Every system call that the profiles without network deny, and how: the table of `crates/sandbox/src/seccomp/rules.rs`, written
+//! Every syscall that the profiles without network deny, and how: the table of `crates/sandbox/src/seccomp/rules.rs`, written
 //! down a second time, by name. Each is called as a hook, and once without hookjail, where the kernel must answer otherwise.
 
 use std::{collections::BTreeMap, path::Path};
@@ -19,7 +19,7 @@ use crate::{
     support::Daemon,
 };
 
-/// Whoever makes one of these is killed.
+/// Calls that kill the process that makes them.
 const KILLED: &str = "
     ptrace pivot_root acct mount umount2 swapon swapoff reboot iopl ioperm init_module delete_module quotactl
     kexec_load unshare perf_event_open open_by_handle_at setns process_vm_readv process_vm_writev finit_module
@@ -27,18 +27,18 @@ const KILLED: &str = "
     mount_setattr quotactl_fd open_tree_attr
 ";
 
-/// These are not there.
+/// Calls that fail as if the kernel did not have them.
 const MISSING: &str = "
     io_uring_setup io_uring_enter io_uring_register clone3 landlock_create_ruleset landlock_add_rule
     landlock_restrict_self openat2
 ";
 
-/// These answer as a file system without extended attributes does.
+/// Calls that fail as on a file system without extended attributes.
 const UNSUPPORTED: &str = "
     getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr getxattrat listxattrat
 ";
 
-/// These are not permitted.
+/// Calls that fail as not permitted.
 const REFUSED: &str = "
     shmget shmat shmctl socket connect accept sendmsg bind listen semget semop semctl shmdt msgget msgsnd
     msgrcv msgctl chmod fchmod chown fchown lchown syslog setpgid setsid
@@ -65,7 +65,7 @@ const STARTING_PROCESSES: &str = "fork vfork";
 /// Made with nothing but zeros or nothing but ones, these would start or leave something. The matrix tries them.
 const NOT_AS_NONSENSE: &str = "fork msgget vfork";
 
-/// What makes nonsense of a call: each of its six arguments.
+/// Values that make nonsense of a call: each of its six arguments is one.
 const NONSENSE: [&str; 2] = ["0", "-1"];
 
 /// How a call is denied.
@@ -75,7 +75,7 @@ pub(crate) enum Denial {
     Killed,
 }
 
-/// A system call that is denied.
+/// A syscall that is denied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Door {
     pub(crate) denial: Denial,
@@ -83,7 +83,7 @@ pub(crate) struct Door {
     pub(crate) number: u32,
 }
 
-/// Returns every call that a profile without network or metadata denies whatever its arguments, as written down here.
+/// Returns every call that a profile without network or metadata denies with any arguments, as written down here.
 pub(crate) fn doors(processes: bool) -> Vec<Door> {
     let starting = if processes { "" } else { STARTING_PROCESSES };
     let lists = [
@@ -113,9 +113,11 @@ pub(crate) fn doors(processes: bool) -> Vec<Door> {
 }
 
 impl Door {
-    /// Whether it can be called with nonsense.
+    /// Returns whether the call can be made with nonsense.
     fn takes_nonsense(self) -> bool {
-        !NOT_AS_NONSENSE.split_whitespace().any(|of| of == self.name)
+        !NOT_AS_NONSENSE
+            .split_whitespace()
+            .any(|call| call == self.name)
     }
 
     /// Whether the kernel answers otherwise without hookjail, so that the refusal is seen to be hookjail's.
@@ -162,8 +164,8 @@ pub(crate) async fn open_doors(
             let pairs = seen.said.lines().zip(expected.lines());
             open.extend(
                 pairs
-                    .filter(|(said, expected)| said != expected)
-                    .map(|(said, expected)| format!("`{profile}`: {said} instead of {expected}")),
+                    .filter(|(errno, expected)| errno != expected)
+                    .map(|(errno, expected)| format!("`{profile}`: {errno} instead of {expected}")),
             );
             if seen.said.lines().count() != expected.lines().count() {
                 open.push(format!("`{profile}`: {:?} {:?}", seen.kind, seen.signal));
@@ -234,7 +236,7 @@ async fn every_call_that_is_denied_is_denied_in_a_hook_whatever_its_arguments() 
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 
-    // The positive control. The rest the kernel itself refuses to whoever has no capability.
+    // The positive control. The kernel itself refuses the rest to every process without the capability.
     let same: Vec<_> = doors(false)
         .into_iter()
         .filter(|door| door.takes_nonsense())

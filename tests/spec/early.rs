@@ -216,8 +216,8 @@ async fn the_service_manager_is_told_of_the_begin_and_the_end_of_the_survey() {
 
     held.release();
 
-    let over = "STATUS=serving, 4 profiles confirmed of 6";
-    manager.hears(&[over]).await;
+    let finished = "STATUS=serving, 4 profiles confirmed of 6";
+    manager.hears(&[finished]).await;
 }
 
 #[tokio::test]

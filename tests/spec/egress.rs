@@ -59,7 +59,7 @@ impl Server {
         })
     }
 
-    /// One that speaks TLS, with its certificate as PEM for these names.
+    /// Returns a server that speaks TLS, with its certificate as PEM for these names.
     pub(crate) fn of_tls(names: &[&str]) -> (Self, String) {
         Self::speaking_tls(names, |stream| {
             let mut bytes = [0; 4096];
@@ -71,7 +71,7 @@ impl Server {
         })
     }
 
-    /// One that speaks something inside TLS.
+    /// Returns a server that speaks another protocol inside TLS.
     pub(crate) fn speaking_tls(
         names: &[&str],
         speak: impl Fn(&mut TlsStream<'_>) + Clone + Send + 'static,
@@ -126,7 +126,7 @@ async fn daemon(egress: &[String], more: &str) -> Daemon {
     daemon_behind(Vec::new(), egress, more).await
 }
 
-/// Returns one behind the words of another program.
+/// Returns a daemon that another program starts.
 async fn daemon_behind(wrapper: Vec<String>, egress: &[String], more: &str) -> Daemon {
     Daemon::with(Setup {
         profiles: vec![("named".to_owned(), named_profile(egress, more))],
@@ -155,7 +155,7 @@ pub(crate) async fn daemon_of(profile: &str, config: &str) -> Daemon {
     .await
 }
 
-/// What every client of these tests has.
+/// Beginning of every client of these tests.
 pub(crate) const PRELUDE: &str = r#"
 import errno, json, os, signal, socket, ssl, struct, sys, threading, time
 def to(address, family=socket.AF_INET, kind=socket.SOCK_STREAM):
@@ -260,7 +260,7 @@ async fn a_run_proves_that_a_connection_to_no_host_is_refused() {
     request.profile = "named".to_owned();
     let response = daemon.run(request).await.unwrap();
     assert_eq!(seen(&response).as_deref(), Some("refused"));
-    // The connection is none of the hook's.
+    // The connection is not one of the hook's.
     assert_eq!(recorded(&daemon), Vec::<Value>::new());
     assert_eq!(response.denials, []);
 }
@@ -325,7 +325,7 @@ async fn a_profile_beyond_the_hosts_that_the_operator_allows_is_not_served() {
 mod with_tools {
     use super::*;
 
-    /// What the server of everyday clients answers: a list of references, as git reads it of files.
+    /// Answer of the server of everyday clients: a list of references, as git reads it of files.
     const ANSWER: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709\trefs/heads/main\n";
 
     #[tokio::test]
@@ -492,9 +492,9 @@ mod with_tools {
         ];
         let daemon = daemon(&rules, "").await;
         let script = format!(
-            "print(json.dumps([name('localhost', {port}), to(('127.0.0.1', {port})), name('LOCALHOST.', {port}), \
-             to(('::ffff:127.0.0.1', {port}), socket.AF_INET6), to(('::1', {port}), socket.AF_INET6), \
-             name('localhost', {closed}), to(('127.0.0.1', {closed})), to(('::ffff:127.0.0.1', {closed}), socket.AF_INET6), \
+            "print(json.dumps([name('localhost', {port}), to(('127.0.0.1', {port})), name('LOCALHOST.', {port}),\n\
+             to(('::ffff:127.0.0.1', {port}), socket.AF_INET6), to(('::1', {port}), socket.AF_INET6),\n\
+             name('localhost', {closed}), to(('127.0.0.1', {closed})), to(('::ffff:127.0.0.1', {closed}), socket.AF_INET6),\n\
              name('paste.example', {port}), to(('169.254.169.254', 80)), to(('198.18.9.9', {port})), \
              to(('0.0.0.0', {closed})), to(('127.0.0.2', {port}))]))"
         );

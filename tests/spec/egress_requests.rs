@@ -106,7 +106,7 @@ impl Files {
     }
 }
 
-/// The one command of these tests, to which the configuration gives the profile: what its event brings.
+/// The one command of these tests, to which the configuration gives the profile. The command runs the script of its event.
 const COMMAND: [&str; 3] = [
     PYTHON,
     "-c",
@@ -143,8 +143,8 @@ def asked(method, path, headers={}, host=None, port=None, body=None):
         return type(e).__name__
 "#;
 
-fn script(host: &str, port: u16, asked: &str) -> String {
-    format!("HOST, PORT = {host:?}, {port}\n{CLIENT}\nprint(json.dumps({asked}))")
+fn script(host: &str, port: u16, call: &str) -> String {
+    format!("HOST, PORT = {host:?}, {port}\n{CLIENT}\nprint(json.dumps({call}))")
 }
 
 /// Returns the values of a header of a request.
@@ -205,12 +205,12 @@ async fn requests_that_cannot_be_made_are_refused_with_the_profile() {
             "`egress` has `*.a.example:443`",
         ),
     ] {
-        let (by, egress) = match egress {
+        let (granter, egress) = match egress {
             "anyone" => ("anyone", ""),
             egress => ("operator", egress),
         };
         let profile = format!(
-            "description = \"x\"\nextends = \"strict\"\ngranted_by = {by:?}\nnetwork = \"named\"\n{egress}[[requests]]\n{requests}\n"
+            "description = \"x\"\nextends = \"strict\"\ngranted_by = {granter:?}\nnetwork = \"named\"\n{egress}[[requests]]\n{requests}\n"
         );
         let ticket = "[[secret]]\nname = \"ticket\"\npattern = \"T-[0-9]{6}\"\n";
         let daemon = daemon_of(&profile, ticket).await;
@@ -355,15 +355,15 @@ print(json.dumps(tls()))"#,
         let rules: Vec<_> = response.denials.iter().map(|it| &*it.rule).collect();
         let part = "got no HTTP/1.1; use `http://` and the name";
         assert!(rules.iter().any(|it| it.contains(part)), "{rules:?}");
-        let asked = script("localhost", port, r#"asked("GET", "/x")"#);
+        let program = script("localhost", port, r#"asked("GET", "/x")"#);
         // The control.
-        assert_eq!(printed(&daemon, &asked).await.0, json!([200, "ok"]));
+        assert_eq!(printed(&daemon, &program).await.0, json!([200, "ok"]));
         assert_eq!(api.take().len(), 1);
 
         // Another authority's certificate.
         let files = Files::make(&Api::start("localhost").pem);
         let daemon = daemon_with(&requests, &files.config).await;
-        let (seen, _) = printed(&daemon, &asked).await;
+        let (seen, _) = printed(&daemon, &program).await;
         let text = seen[1].as_str().unwrap();
         assert_eq!(seen[0], 502);
         assert!(
@@ -371,12 +371,12 @@ print(json.dumps(tls()))"#,
             "{text}"
         );
         assert!(api.take().is_empty());
-        // It is replaced, and counts from a reload on.
+        // The certificate is replaced, and the new one counts from a reload on.
         fs::write(files.directory.path().join("ca.pem"), &api.pem).unwrap();
         let config = daemon.path().join("hookjail.toml");
         let reloaded = hookjail(&config, &["reload"]).output().unwrap();
         assert!(reloaded.status.success(), "{reloaded:?}");
-        assert_eq!(printed(&daemon, &asked).await.0, json!([200, "ok"]));
+        assert_eq!(printed(&daemon, &program).await.0, json!([200, "ok"]));
     }
 
     #[tokio::test]
@@ -430,7 +430,7 @@ print(json.dumps([url, urllib.request.urlopen(url, b'{{"text": "done"}}').read()
         );
 
         // A URL of another host, or outside of the rule's, is not used.
-        let asked = script(
+        let program = script(
             "hooks.corp-only.example",
             80,
             r#"asked("POST", "/hookjail/token")"#,
@@ -441,7 +441,7 @@ print(json.dumps([url, urllib.request.urlopen(url, b'{{"text": "done"}}').read()
             "not a URL at all",
         ] {
             files.put(secret);
-            let (seen, _) = printed(&daemon, &asked).await;
+            let (seen, _) = printed(&daemon, &program).await;
             let text = "hooks.corp-only.example:80 was not sent the secret `token`, which cannot be used\n";
             assert_eq!(seen, json!([502, text]), "{secret}");
         }

@@ -102,10 +102,10 @@ fn serve(mut stream: TcpStream, host: u16, answer: Answer, noted: &Mutex<Vec<Vec
         }
         if connects {
             let host = TcpStream::connect(("127.0.0.1", host)).unwrap();
-            let (mut from, mut to) = (host.try_clone().unwrap(), stream.try_clone().unwrap());
+            let (mut source, mut sink) = (host.try_clone().unwrap(), stream.try_clone().unwrap());
             thread::spawn(move || {
-                drop(std::io::copy(&mut from, &mut to));
-                drop(to.shutdown(std::net::Shutdown::Both));
+                drop(std::io::copy(&mut source, &mut sink));
+                drop(sink.shutdown(std::net::Shutdown::Both));
             });
             drop(std::io::copy(&mut reader, &mut &host));
             return;
@@ -349,17 +349,17 @@ print(json.dumps([echoed("git.example", 22), get()]))"#
         let ca = directory.path().join("ca.pem");
         fs::write(&ca, pem).unwrap();
         let script = format!("{ECHO}\nprint(json.dumps(echoed('git.example', 22)))");
-        let at = |host: &str| format!("proxy = \"https://{host}:{}\"\n", proxy.port);
+        let proxy_line = |host: &str| format!("proxy = \"https://{host}:{}\"\n", proxy.port);
         let trusted = format!("ca = {ca:?}\n");
         for (config, expected, failed) in [
-            (at("localhost") + &trusted, "ping", ""),
+            (proxy_line("localhost") + &trusted, "ping", ""),
             (
-                at("localhost"),
+                proxy_line("localhost"),
                 "ECONNRESET",
                 "no trusted TLS: invalid peer certificate: UnknownIssuer",
             ),
             (
-                at("127.0.0.1") + &trusted,
+                proxy_line("127.0.0.1") + &trusted,
                 "ECONNRESET",
                 "no trusted TLS: invalid peer certificate: certificate not valid for name",
             ),

@@ -1,13 +1,10 @@
-//! What is told without running anything, and whether it is true: the evaluator's answers beside the kernel's.
+//! Answers without a run, and whether they are true: the evaluator's answers beside the kernel's.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "tests start the command line itself, never a hook"
 )]
-#![expect(
-    clippy::print_stdout,
-    reason = "says how many cases were compared, for whoever asks"
-)]
+#![expect(clippy::print_stdout, reason = "prints how many cases were compared")]
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +50,7 @@ use crate::{
 const OUTBOUND: &str =
     "description = \"network for anyone\"\nextends = \"network\"\ngranted_by = \"anyone\"\n";
 
-/// What lies at a path of a case before it is tried.
+/// Kind of file at a path of a case before it is tried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Before {
     Directory,
@@ -70,7 +67,7 @@ struct GrantPlace {
     laid: Option<PathBuf>,
 }
 
-/// What a probe tries with one path: its word for it, the operation that it is for the evaluator, and what has to lie there.
+/// Attempts of a probe with one path: its word, the operation for the evaluator, and the kind of file that has to lie there.
 const TRIED: [(&str, Operation, Before); 11] = [
     ("create", Operation::Create, Before::Nothing),
     ("execute", Operation::Execute, Before::File),
@@ -85,16 +82,16 @@ const TRIED: [(&str, Operation, Before); 11] = [
     ("write", Operation::Write, Before::File),
 ];
 
-/// What it tries with two.
+/// Attempts of a probe with two paths.
 const MOVED: [(&str, Operation); 2] = [("link", Operation::Link), ("rename", Operation::Rename)];
 
-/// One operation that is tried, and what the evaluator says of it.
+/// One operation that is tried, and the evaluator's answer to it.
 #[derive(Debug)]
 struct Case {
     word: &'static str,
     path: PathBuf,
     destination: Option<PathBuf>,
-    told: Explanation,
+    explanation: Explanation,
 }
 
 /// The cases of one profile, and the words that have a probe try them.
@@ -107,7 +104,7 @@ struct Cases<'a> {
     words: Vec<String>,
 }
 
-/// What stands for the scratch directory: for the evaluator, and for the probe.
+/// Names of the scratch directory: for the evaluator, and for the probe.
 const SCRATCH: (&str, &str) = ("${scratch}", "@");
 
 impl Cases<'_> {
@@ -142,32 +139,32 @@ impl Cases<'_> {
         self.words.extend(words);
     }
 
-    /// Asks what becomes of an operation, and has it tried.
+    /// Evaluates an operation, and has it tried.
     fn add(
         &mut self,
         (word, operation): (&'static str, Operation),
         path: &Path,
-        to: Option<(&Path, Before)>,
+        destination_before: Option<(&Path, Before)>,
         is: Before,
     ) {
         let target = located(path, is, |path| Target::locate(operation, path));
-        let goal = to.map(|(path, is)| located(path, is, Target::destination));
+        let goal = destination_before.map(|(path, is)| located(path, is, Target::destination));
         let forbidden = Forbidden::default();
-        let told = explain::path(self.reach, &forbidden, operation, &target, goal.as_ref());
-        let destination = to.map(|(path, _)| path.to_owned());
+        let explanation = explain::path(self.reach, &forbidden, operation, &target, goal.as_ref());
+        let destination = destination_before.map(|(path, _)| path.to_owned());
         self.say(word, path, destination.as_deref());
         self.all.push(Case {
             word,
             path: path.to_owned(),
             destination,
-            told,
+            explanation,
         });
     }
 
     /// Tries every operation at a place, each on something of its own.
-    fn at(&mut self, place: &GrantPlace) {
+    fn try_at(&mut self, place: &GrantPlace) {
         for (word, operation, before) in TRIED {
-            // Where Landlock does not know of it, the filters refuse the call, which is a question of its own.
+            // Where Landlock does not support it, the filters refuse the call, which is a question of its own.
             if word == "truncate" && self.abi < 3 {
                 continue;
             }
@@ -177,7 +174,7 @@ impl Cases<'_> {
     }
 
     /// Tries to take files and directories from one place to another.
-    fn between(&mut self, from: &GrantPlace, to: &GrantPlace) {
+    fn between(&mut self, source: &GrantPlace, target: &GrantPlace) {
         let [link, rename] = MOVED;
         let ways = [
             (link, Before::File, Before::Nothing),
@@ -185,10 +182,10 @@ impl Cases<'_> {
             (rename, Before::File, Before::File),
             (rename, Before::Directory, Before::Nothing),
         ];
-        for (tried, is, over) in ways {
-            let path = self.lay(from, is);
-            let goal = self.lay(to, over);
-            self.add(tried, &path, Some((&goal, over)), is);
+        for (tried, is, replaced) in ways {
+            let path = self.lay(source, is);
+            let goal = self.lay(target, replaced);
+            self.add(tried, &path, Some((&goal, replaced)), is);
         }
     }
 }
@@ -273,8 +270,8 @@ fn name(errno: i32) -> String {
     }
 }
 
-/// What the kernel must say, if the answer is true. No file operation depends on arguments or kills, so these come to nothing
-/// that the kernel ever says.
+/// Returns the kernel's result if the verdict is true. No file operation depends on arguments or kills, so these verdicts give
+/// a value that the kernel never returns.
 fn expected(verdict: Verdict) -> i32 {
     match verdict {
         Verdict::Allowed => 0,
@@ -319,8 +316,8 @@ async fn what_explain_says_of_files_is_true_where_landlock_is_older() {
 /// Tries everything with files under a daemon that a wrapper starts, and compares.
 async fn compare_files(wrapper: Vec<String>) {
     let probe = Probe::build();
-    // Where a view covers it, nothing else of it is there: it is refused in other ways.
-    let (Some(granted), Some(own)) = (unshared_directory(), unshared_directory()) else {
+    // Where a view covers a directory, nothing else of the directory is there, and the refusals are others.
+    let (Some(granted), Some(home)) = (unshared_directory(), unshared_directory()) else {
         println!("not compared: this user can make no directory outside of /tmp");
         return;
     };
@@ -344,7 +341,7 @@ async fn compare_files(wrapper: Vec<String>) {
         wrapper,
         ..Setup::default()
     };
-    let daemon = Daemon::in_directory(own, setup).await.unwrap();
+    let daemon = Daemon::in_directory(home, setup).await.unwrap();
     let user = probe.user(&daemon).await;
     let abi = landlock_abi(&daemon).await;
     let mixed: Vec<GrantPlace> = ["read", "execute", "write"]
@@ -396,15 +393,15 @@ async fn compare_files(wrapper: Vec<String>) {
         if profile == "mixed" {
             places.extend(mixed.iter().cloned());
         }
-        for from in &places {
-            cases.at(from);
-            for to in &places {
-                cases.between(from, to);
+        for source in &places {
+            cases.try_at(source);
+            for target in &places {
+                cases.between(source, target);
             }
         }
         if profile == "mixed" {
             // By a link, and a file that is granted by itself.
-            cases.at(&alias);
+            cases.try_at(&alias);
             for tried in ["read", "execute", "write", "overwrite", "remove"] {
                 cases.add(word(tried), &one_file, None, Before::File);
             }
@@ -437,7 +434,7 @@ async fn compare_files(wrapper: Vec<String>) {
         }
 
         let seen = errnos(&daemon, &probe, profile, &workspace.path, &cases.words).await;
-        // What was only laid answers too.
+        // Files that were only laid give results, too.
         let laid = |words: &&[String]| {
             words[0] == "lay" || (words[0] == "make-directory" && !cases_has(&cases.all, words))
         };
@@ -458,7 +455,7 @@ async fn compare_files(wrapper: Vec<String>) {
             .collect();
         assert_eq!(tried.len(), cases.all.len());
         for (case, errno) in cases.all.iter().zip(tried) {
-            let wanted = expected(case.told.verdict);
+            let wanted = expected(case.explanation.verdict);
             compared += 1;
             if wanted == 0 {
                 allowed += 1;
@@ -466,21 +463,21 @@ async fn compare_files(wrapper: Vec<String>) {
                 refused += 1;
             }
             let shows = effect(case);
-            // The scratch directory is mounted at its place, and nothing moves between mounts, whatever is granted.
+            // The scratch directory is mounted at its place, and nothing moves between mounts, with any grants.
             let is_scratch = |path: &Path| path.starts_with(SCRATCH.0);
             let crosses = (case.destination.as_deref())
-                .is_some_and(|to| is_scratch(&case.path) != is_scratch(to));
+                .is_some_and(|target| is_scratch(&case.path) != is_scratch(target));
             if policy.view == HookView::Own && crosses && errno == libc::EXDEV {
                 continue;
             }
             if errno != wanted || shows.is_some_and(|shows| shows != (wanted == 0)) {
                 wrong.push(format!(
-                    "{profile}: {} {} {:?}: told {} ({}), seen {}, effect {shows:?}",
+                    "{profile}: {} {} {:?}: expected {} ({}), seen {}, effect {shows:?}",
                     case.word,
                     case.path.display(),
                     case.destination,
                     name(wanted),
-                    case.told.rule,
+                    case.explanation.rule,
                     name(errno),
                 ));
             }
@@ -547,13 +544,13 @@ async fn the_grant_that_explain_names_is_enough_for_the_kernel() {
         let place = place(root.join(word), user);
         if operation.has_destination() {
             let from = cases.lay(&place, Before::File);
-            let to = cases.lay(&place, Before::Nothing);
+            let target = cases.lay(&place, Before::Nothing);
             let tried = (word, operation);
-            cases.add(tried, &from, Some((&to, Before::Nothing)), Before::File);
+            cases.add(tried, &from, Some((&target, Before::Nothing)), Before::File);
         } else {
-            cases.at(&place);
+            cases.try_at(&place);
         }
-        // Of all that is laid in this place only one is tried: what one profile grants may not serve another.
+        // Of all that is laid in this place only one is tried: the grants of one profile may not serve another.
         let index = cases.all.iter().position(|case| case.word == word);
         let index = index.unwrap();
         let words: Vec<String> = ["operations".to_owned()]
@@ -567,10 +564,15 @@ async fn the_grant_that_explain_names_is_enough_for_the_kernel() {
                     .cloned(),
             )
             .collect();
-        let Some(Remedy::Grants(_)) = &cases.all[index].told.remedy else {
+        let Some(Remedy::Grants(_)) = &cases.all[index].explanation.remedy else {
             continue;
         };
-        let remedy = cases.all[index].told.remedy.as_ref().unwrap().to_string();
+        let remedy = cases.all[index]
+            .explanation
+            .remedy
+            .as_ref()
+            .unwrap()
+            .to_string();
         tries.insert(word, (remedy, words));
     }
     assert_eq!(tries.len(), 13, "{:?}", tries.keys());
@@ -605,7 +607,7 @@ const NOT_TRIED: [&str; 9] = [
     "vfork",
 ];
 
-/// Arguments on which rules hang, beside all of them being -1. What is let through fails for harmless nonsense.
+/// Arguments on which rules depend, beside all of them being -1. A call that is let through fails for harmless nonsense.
 #[rustfmt::skip] // One line for each call.
 const CALLS: &[(&str, &[&str])] = &[
     ("clone", &["flags=CLONE_SIGHAND|CLONE_NEWUSER"]),
@@ -709,13 +711,16 @@ async fn the_kernel_answers_system_calls_as_explain_says() {
         !NOT_TRIED.contains(&name)
     });
     let mut calls: Vec<(u32, Arguments)> = numbers.map(|number| (number, all)).collect();
-    // Numbers that nobody has given a meaning yet.
+    // Numbers without a meaning yet.
     calls.extend([600, 1023].map(|number| (number, all)));
     calls.extend(CALLS.iter().map(|(name, texts)| {
         let number = number(name).unwrap();
         let texts: Vec<_> = texts.iter().map(|&text| text.to_owned()).collect();
-        let given = parse_arguments(number, &texts).unwrap();
-        (number, given.map(|argument| Some(argument.unwrap_or(0))))
+        let arguments = parse_arguments(number, &texts).unwrap();
+        (
+            number,
+            arguments.map(|argument| Some(argument.unwrap_or(0))),
+        )
     }));
 
     let (mut compared, mut allowed, mut refused, mut killed, mut told_apart) = (0, 0, 0, 0, 0);
@@ -741,15 +746,15 @@ async fn the_kernel_answers_system_calls_as_explain_says() {
             (control.len(), seen.len()),
             (harmless.len(), harmless.len())
         );
-        for ((asked, seen), control) in harmless.iter().zip(seen).zip(control) {
+        for ((tried, seen), control) in harmless.iter().zip(seen).zip(control) {
             compared += 1;
-            // What is let through ends as it does without hookjail, whatever that is.
-            let wanted = match ask(asked).verdict {
+            // A call that is let through ends as it does without hookjail.
+            let wanted = match ask(tried).verdict {
                 Verdict::Allowed => {
                     allowed += 1;
-                    match (spec.view, asked.0) {
+                    match (spec.view, tried.0) {
                         // In a tree of its own there is no other process to signal, and the hook leads a session already.
-                        (HookView::Own, nr::kill) if asked.1[0] == Some(u64::MAX) => libc::ESRCH,
+                        (HookView::Own, nr::kill) if tried.1[0] == Some(u64::MAX) => libc::ESRCH,
                         (HookView::Own, nr::setsid) => libc::EPERM,
                         _ => control,
                     }
@@ -759,34 +764,34 @@ async fn the_kernel_answers_system_calls_as_explain_says() {
                     told_apart += usize::from(errno != control);
                     errno
                 }
-                Verdict::Depends | Verdict::Killed => panic!("all arguments are known: {asked:?}"),
+                Verdict::Depends | Verdict::Killed => panic!("all arguments are known: {tried:?}"),
             };
             if seen != wanted {
-                let rule = call(&spec, asked.0, &asked.1).rule;
+                let rule = call(&spec, tried.0, &tried.1).rule;
                 wrong.push(format!(
-                    "{profile}: {:?}({:x?}): told {} ({rule}), seen {}",
-                    syscalls::name(asked.0),
-                    asked.1,
+                    "{profile}: {:?}({:x?}): expected {} ({rule}), seen {}",
+                    syscalls::name(tried.0),
+                    tried.1,
                     name(wanted),
                     name(seen),
                 ));
             }
         }
         // Each of these ends the probe, so each has a run of its own; the table is the same for all profiles.
-        for asked in deadly.into_iter().filter(|_| profile == "strict") {
+        for tried in deadly.into_iter().filter(|_| profile == "strict") {
             compared += 1;
             killed += 1;
-            let died = crate::attempts::run(&daemon, probe.hook(profile, &words(&[asked]))).await;
+            let died = crate::attempts::run(&daemon, probe.hook(profile, &words(&[tried]))).await;
             if (died.kind, died.signal) != (pb::OutcomeKind::EscapeAttempt, Some(libc::SIGSYS)) {
                 wrong.push(format!(
-                    "{:?}: told killed, seen {died:?}",
-                    syscalls::name(asked.0)
+                    "{:?}: expected killed, seen {died:?}",
+                    syscalls::name(tried.0)
                 ));
             }
         }
     }
     println!(
-        "system calls: {compared} cases compared, {allowed} allowed, {refused} refused ({told_apart} of them answer \
+        "syscalls: {compared} cases compared, {allowed} allowed, {refused} refused ({told_apart} of them answer \
          otherwise without hookjail), {killed} killed"
     );
     assert!(
@@ -829,10 +834,10 @@ async fn the_kernel_lets_through_the_hosts_that_explain_says() {
         ] {
             let destination = format!("127.0.0.1:{}", words[1]).parse().unwrap();
             let egress = &policy.egress;
-            let told = explain::host(&spec, egress, transport, &destination).verdict;
+            let verdict = explain::host(&spec, egress, transport, &destination).verdict;
             let seen = probe.confined(&daemon, profile, &words).await;
-            assert_eq!(seen.code, Some(expected(told)), "{profile} {words:?}");
-            verdicts.push(told);
+            assert_eq!(seen.code, Some(expected(verdict)), "{profile} {words:?}");
+            verdicts.push(verdict);
         }
     }
     let refused = Verdict::Refused(libc::EPERM);
@@ -843,7 +848,7 @@ async fn the_kernel_lets_through_the_hosts_that_explain_says() {
     assert_eq!(verdicts[4..], rest);
 }
 
-/// Asks what would become of a request.
+/// Returns the daemon's preview of a request.
 async fn preview(
     daemon: &Daemon,
     request: pb::ExecuteRequest,
@@ -868,8 +873,8 @@ async fn a_preview_tells_what_a_run_gets_and_nothing_runs_or_is_written() {
         ..pb::Event::default()
     });
 
-    let told = preview(&daemon, request.clone()).await.unwrap();
-    assert_eq!(told.refusal, None);
+    let preview_answer = preview(&daemon, request.clone()).await.unwrap();
+    assert_eq!(preview_answer.refusal, None);
     assert!(!witness.exists());
     assert_eq!(daemon.records(), [""; 0]);
     // That of the self-test.
@@ -877,7 +882,10 @@ async fn a_preview_tells_what_a_run_gets_and_nothing_runs_or_is_written() {
     // This daemon accepts every hook, and puts on its list what it runs.
     let allowlist = daemon.path().join("state/allowlist.json");
     assert!(!allowlist.exists());
-    assert!(!format!("{told:?}").contains("value"), "{told:?}");
+    assert!(
+        !format!("{preview_answer:?}").contains("value"),
+        "{preview_answer:?}"
+    );
 
     let ran = daemon.run(request.clone()).await.unwrap();
     assert!(witness.exists() && allowlist.exists());
@@ -886,37 +894,50 @@ async fn a_preview_tells_what_a_run_gets_and_nothing_runs_or_is_written() {
         evidence: Vec::new(),
         ..confinement.unwrap()
     };
-    assert_eq!(facts(told.confinement.clone()), facts(ran.confinement));
+    assert_eq!(
+        facts(preview_answer.confinement.clone()),
+        facts(ran.confinement)
+    );
     let environment = String::from_utf8_lossy(&ran.stdout).into_owned();
     // The shell adds its own.
-    for name in &told.environment_names {
+    for name in &preview_answer.environment_names {
         assert!(
             environment.contains(&format!("{name}=")),
             "{name}: {environment}"
         );
     }
-    assert!(told.environment_names.contains(&"HOOK_SECRET".to_owned()));
+    assert!(
+        preview_answer
+            .environment_names
+            .contains(&"HOOK_SECRET".to_owned())
+    );
     let started = &daemon.journal()[0];
-    let argv: Vec<_> = told.argv.iter().map(String::as_str).collect();
+    let argv: Vec<_> = preview_answer.argv.iter().map(String::as_str).collect();
     assert_eq!(
         argv,
         ["/bin/sh", "-c", &request.hook.as_ref().unwrap().argv[2]]
     );
     assert_eq!(
         started["digests"][0]["sha256"],
-        told.files[0].sha256.as_str()
+        preview_answer.files[0].sha256.as_str()
     );
-    assert_eq!(started["timeout_ms"], told.timeout.unwrap().seconds * 1000);
     assert_eq!(
-        (told.consent.as_str(), told.stdin_bytes),
+        started["timeout_ms"],
+        preview_answer.timeout.unwrap().seconds * 1000
+    );
+    assert_eq!(
+        (preview_answer.consent.as_str(), preview_answer.stdin_bytes),
         ("environment", 7)
     );
-    assert_eq!(told.working_dir, daemon.workspace().display().to_string());
+    assert_eq!(
+        preview_answer.working_dir,
+        daemon.workspace().display().to_string()
+    );
     assert_eq!(
         (
-            told.network.as_str(),
-            told.spawn.as_str(),
-            told.metadata.as_str()
+            preview_answer.network.as_str(),
+            preview_answer.spawn.as_str(),
+            preview_answer.metadata.as_str()
         ),
         ("none", "processes", "change")
     );
@@ -934,9 +955,9 @@ async fn a_preview_tells_what_a_run_gets_and_nothing_runs_or_is_written() {
         grant("", "write", "scratch"),
     ] {
         assert!(
-            told.grants.contains(&expected),
+            preview_answer.grants.contains(&expected),
             "{expected:?}: {:?}",
-            told.grants
+            preview_answer.grants
         );
     }
 
@@ -980,29 +1001,29 @@ async fn a_preview_refuses_what_a_run_refuses_for_the_same_reason_and_says_how_f
     ];
     for (daemon, mut request, expected, files) in cases {
         "the-same".clone_into(&mut request.request_id);
-        let told = preview(daemon, request.clone()).await.unwrap();
+        let previewed = preview(daemon, request.clone()).await.unwrap();
         let records = daemon.records().len();
         let status = daemon.run(request).await.unwrap_err();
-        let refusal = told.refusal.unwrap();
+        let refusal = previewed.refusal.unwrap();
         assert_eq!(refusal.reason, expected);
         assert_eq!(refusal.reason, reason(&status));
         assert_eq!(refusal.message, status.message());
         let details = status.get_error_details();
         let metadata = details.error_info().unwrap().metadata.clone();
         assert_eq!(refusal.metadata, metadata.into_iter().collect());
-        assert_eq!(told.files.len(), files, "{expected}");
+        assert_eq!(previewed.files.len(), files, "{expected}");
         // The run's own refusal is the only one that is written down.
         assert_eq!(daemon.records().len(), records + 1);
     }
-    // What cannot be right is no question.
+    // An invalid request has no preview.
     for request in [late, pb::ExecuteRequest::default()] {
-        let told = preview(&accepting, request.clone()).await.unwrap_err();
+        let previewed = preview(&accepting, request.clone()).await.unwrap_err();
         let status = accepting.run(request).await.unwrap_err();
         assert_eq!(
-            (told.code(), told.message()),
+            (previewed.code(), previewed.message()),
             (status.code(), status.message())
         );
-        assert_eq!(reason(&told), "INVALID_REQUEST");
+        assert_eq!(reason(&previewed), "INVALID_REQUEST");
     }
 }
 
@@ -1026,9 +1047,9 @@ fn a_dry_run_exits_with_0_where_it_would_run_and_with_125_where_it_would_not() {
     assert_eq!(shown.status.code(), Some(0), "{shown:?}");
     assert!(text.starts_with("dry run     it would run\n"), "{text}");
     assert!(text.contains("confirmed by its self-test"), "{text}");
-    let told = one_line(&run(&["--json", "--profile", "pipeline"]));
-    assert_eq!(told["confinement"]["profile"], "pipeline");
-    assert_eq!(told["consent"], "typed");
+    let dry_run = one_line(&run(&["--json", "--profile", "pipeline"]));
+    assert_eq!(dry_run["confinement"]["profile"], "pipeline");
+    assert_eq!(dry_run["consent"], "typed");
 
     let refused = run(&["--json", "--profile", "no-such"]);
     assert_eq!(refused.status.code(), Some(125));
@@ -1061,7 +1082,7 @@ fn explain_answers_on_the_command_line_by_the_operators_profiles() {
     .unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
     let file = data.join("file").display().to_string();
-    let own = root.join("state/audit").display().to_string();
+    let journal = root.join("state/audit").display().to_string();
     let ask = |words: &[&str]| {
         let words = [&["explain", "--json"], words].concat();
         let output = hookjail(&config, &words)
@@ -1093,16 +1114,16 @@ fn explain_answers_on_the_command_line_by_the_operators_profiles() {
         Some(2)
     );
 
-    let told = one_line(&ask(&["path", "read", &file]).1);
+    let answer = one_line(&ask(&["path", "read", &file]).1);
     assert_eq!(
-        (&told["verdict"], &told["errno"]),
+        (&answer["verdict"], &answer["errno"]),
         (&"REFUSED".into(), &"EACCES".into())
     );
-    assert_eq!(told["by"], "landlock");
+    assert_eq!(answer["by"], "landlock");
     let grant = format!("files.named = [{{ path = {file:?}, access = \"read\" }}]");
-    assert_eq!(told["toAllow"], grant.as_str());
-    let told = one_line(&ask(&["path", "read", &own]).1);
-    let why = told["toAllow"].as_str().unwrap();
+    assert_eq!(answer["toAllow"], grant.as_str());
+    let answer = one_line(&ask(&["path", "read", &journal]).1);
+    let why = answer["toAllow"].as_str().unwrap();
     assert!(why.contains("the daemon's own"), "{why}");
     let plain = line.run(&["explain", "syscall", "unshare"]);
     let text = String::from_utf8_lossy(&plain.stdout);
@@ -1128,15 +1149,18 @@ fn what_explain_says_of_a_file_that_is_missing_is_what_a_warning_says_and_allows
         "[profiles]\ndirs = [{profiles:?}]\n[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_end\"\ncommand = {command:?}\n"
     ));
     fs::write(&config, text).unwrap();
-    let told = line.run(&["explain", "--json", "path", "write", log.to_str().unwrap()]);
-    let told = one_line(&told)["toAllow"].as_str().unwrap().to_owned();
+    let explanation = line.run(&["explain", "--json", "path", "write", log.to_str().unwrap()]);
+    let explanation = one_line(&explanation)["toAllow"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let checked = line.run(&["hooks", "list"]);
     let warned = String::from_utf8([checked.stdout, checked.stderr].concat()).unwrap();
-    assert!(warned.contains(&told), "{told}: {warned}");
-    let profile = format!("description = \"x\"\nextends = \"strict\"\n{told}\n");
+    assert!(warned.contains(&explanation), "{explanation}: {warned}");
+    let profile = format!("description = \"x\"\nextends = \"strict\"\n{explanation}\n");
     fs::write(profiles.join("logs.toml"), profile).unwrap();
 
     let run = line.run(&["run", "--private", "--profile", "logs", "--", "/bin/true"]);
 
-    assert_eq!(run.status.code(), Some(0), "{told}: {run:?}");
+    assert_eq!(run.status.code(), Some(0), "{explanation}: {run:?}");
 }

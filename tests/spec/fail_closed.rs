@@ -1,4 +1,4 @@
-//! What happens where confinement cannot be had: nothing runs. And where it can on an older kernel: it holds there too.
+//! Where confinement cannot be had, nothing runs. Where an older kernel has confinement, it holds there too.
 
 #![expect(
     clippy::disallowed_methods,
@@ -81,7 +81,7 @@ impl FakeKernel {
         self.weakened(flaws, "").await
     }
 
-    /// The same, with elements taken out of its policy, where it is built so.
+    /// The same, with elements taken out of the daemon's policy, where the daemon is built so.
     pub(crate) async fn weakened(&self, flaws: &[&str], lacking: &str) -> Daemon {
         Daemon::with(Setup {
             wrapper: self.wrapper(flaws),
@@ -92,7 +92,7 @@ impl FakeKernel {
     }
 }
 
-/// Asks for a hook that leaves a witness in the workspace. Returns the refusal's reason, or nothing where it ran.
+/// Runs a hook that leaves a witness in the workspace. Returns the refusal's reason, or nothing where the hook ran.
 async fn ask(daemon: &Daemon, profile: &str) -> (Option<String>, PathBuf) {
     let witness = daemon.workspace().join("witness");
     let mut request = sh(profile, &format!("echo ran > {}", witness.display()));
@@ -137,7 +137,7 @@ type BrokenStep = (&'static str, &'static str);
 
 /// Numbers and arguments as x86_64 has them.
 const BROKEN_STEPS: &[BrokenStep] = &[
-    // rt_sigaction of signal 40, which nobody else sets.
+    // rt_sigaction of signal 40, which no other code sets.
     ("signals", "13/40=22"),
     ("process_group", "109=1"),
     ("stdio", "292/0@2=24"),
@@ -191,7 +191,7 @@ async fn each_is_named_and_nothing_runs(steps: &[BrokenStep], profile: &str) {
 
         let (refusal, witness) = ask(&daemon, profile).await;
 
-        // EAGAIN and EMFILE say nothing of the backend, but that something is lacking.
+        // EAGAIN and EMFILE prove nothing about the backend, but that a resource is lacking.
         let lacks = ["=11", "=24"].iter().any(|errno| flaw.ends_with(errno));
         let reason = if lacks {
             "OVERLOADED"
@@ -215,7 +215,7 @@ async fn each_is_named_and_nothing_runs(steps: &[BrokenStep], profile: &str) {
 async fn a_self_test_that_shows_nothing_refuses_every_run_and_names_the_axis() {
     let kernel = FakeKernel::build();
     for (flaw, axis, attempt) in [
-        // What fails without confinement as well: the positive control shows nothing.
+        // Attempts that fail without confinement as well: the positive control shows nothing.
         ("41/2=97", "network", "make an IPv4 socket"),
         ("76=5", "write", "empty a file by its path"),
     ] {
@@ -230,11 +230,14 @@ async fn a_self_test_that_shows_nothing_refuses_every_run_and_names_the_axis() {
         let named = format!("axis `{axis}`: {attempt}");
         assert!(message.contains(&named), "{flaw}: {message}");
 
-        // And shows the leg that failed to whoever asks.
+        // And the status shows the leg that failed.
         let mut client = SandboxServiceClient::new(daemon.channel());
         let status = client.get_status(pb::GetStatusRequest {}).await.unwrap();
         let profiles = status.into_inner().profiles;
-        let strict = profiles.iter().find(|of| of.profile == "strict").unwrap();
+        let strict = profiles
+            .iter()
+            .find(|profile| profile.profile == "strict")
+            .unwrap();
         assert!(
             !strict.confirmed && strict.reason.contains(&named),
             "{strict:?}"
@@ -242,7 +245,7 @@ async fn a_self_test_that_shows_nothing_refuses_every_run_and_names_the_axis() {
         let failed = strict
             .axes
             .iter()
-            .flat_map(|of| of.deny.iter().chain(&of.control));
+            .flat_map(|axis| axis.deny.iter().chain(&axis.control));
         let failed: Vec<_> = failed.filter(|leg| !leg.held).collect();
         assert!(
             failed.iter().any(|leg| leg.attempt == attempt),
@@ -301,7 +304,7 @@ async fn where_no_further_domain_fits_nothing_runs() {
     let inside = |layers: &str| {
         let probe = probe.path().display().to_string();
         Daemon::with(Setup {
-            // Inside a domain nobody may mount, so that one without paths that stay read-only is asked for.
+            // Inside a domain no process may mount, so the test uses a profile without paths that stay read-only.
             profiles: vec![("writing".to_owned(), WITHOUT.to_owned())],
             wrapper: vec![probe, "nest".to_owned(), layers.to_owned()],
             ..Setup::default()
@@ -392,7 +395,7 @@ async fn strict_and_pipeline_hold_with_the_first_landlock() {
     holds_at(1).await;
 }
 
-/// `strict`, with every axis only wanted.
+/// Returns `strict` with no axis required: all are in `wanted`.
 pub(crate) fn demanding_nothing() -> String {
     let strict = include_str!("../../sandbox-profiles/strict.toml");
     let line = |name: &str| {
@@ -401,9 +404,10 @@ pub(crate) fn demanding_nothing() -> String {
         (line, list.trim_matches(['[', ']']))
     };
     let ((required, ours), (wanted, others)) = (line("required"), line("wanted"));
-    strict
-        .replace(required, "required = []")
-        .replace(wanted, &format!("wanted = [{ours}, {others}]"))
+    strict.replace(required, "required = []").replace(
+        wanted,
+        &wanted.replace(others, &format!("{ours}, {others}")),
+    )
 }
 
 /// Starts a daemon whose operator chose no confinement.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::{
-    adopt::{ended, in_place, places, told, written},
+    adopt::{ended, in_place, outcome_of, places, written},
     install::Home,
     support::Daemon,
 };
@@ -226,16 +226,16 @@ echo looked
 #[tokio::test]
 async fn a_guard_of_each_member_decides_and_denies_where_it_breaks() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     for member in MEMBERS {
         let name = member.name;
         let guard = written(&daemon, &format!("guard-{name}"), &guard(member));
         let guard = guard.to_str().unwrap();
         let run = |command: &str| {
             let payload = (member.call)(command).to_string();
-            let bare = told(&ended(&here, &[guard], &payload));
-            let confined = ended(&here, &in_place(name, &socket, &[], guard), &payload);
-            (bare, told(&confined))
+            let bare = outcome_of(&ended(&workspace, &[guard], &payload));
+            let confined = ended(&workspace, &in_place(name, &socket, &[], guard), &payload);
+            (bare, outcome_of(&confined))
         };
         for (command, is_stopped) in [("ls", false), ("rm -rf /", true)] {
             let (bare, confined) = run(command);
@@ -274,7 +274,7 @@ fn guard(member: &Member) -> String {
 #[tokio::test]
 async fn a_denial_in_the_words_of_another_runtime_is_one_in_those_of_its_own() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     for member in MEMBERS {
         let name = member.name;
         let payload = (member.call)("ls").to_string();
@@ -294,11 +294,11 @@ async fn a_denial_in_the_words_of_another_runtime_is_one_in_those_of_its_own() {
             let text = format!("#!/bin/sh\necho '{answer}'\necho 'not here' >&2\nexit {code}\n");
             let guard = written(&daemon, &format!("guard-{name}-{number}"), &text);
             let words = in_place(name, &socket, &[], guard.to_str().unwrap());
-            let confined = told(&ended(&here, &words, &payload));
+            let confined = outcome_of(&ended(&workspace, &words, &payload));
             let is_stopped = member.is_stopped(&confined) || is_passed_on(&confined, code, answer);
             assert!(is_stopped, "{name} {code} {answer}: {confined:?}");
-            let said = confined.1 + &confined.2;
-            assert!(said.contains("not here"), "{name} {answer}: {said}");
+            let printed = confined.1 + &confined.2;
+            assert!(printed.contains("not here"), "{name} {answer}: {printed}");
         }
     }
 }
@@ -312,14 +312,14 @@ fn is_passed_on(end: &(Option<i32>, String, String), code: i32, answer: &str) ->
 #[tokio::test]
 async fn an_approval_is_no_failure_under_any_member() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let answer = r#"{"decision": "allow", "reason": "ok"}"#;
     let text = format!("#!/bin/sh\necho '{answer}'\n");
     let hook = written(&daemon, "hook", &text);
     for member in MEMBERS {
         let payload = (member.call)("ls").to_string();
         let words = in_place(member.name, &socket, &[], hook.to_str().unwrap());
-        let (code, stdout, stderr) = told(&ended(&here, &words, &payload));
+        let (code, stdout, stderr) = outcome_of(&ended(&workspace, &words, &payload));
         let found = (code, stdout.trim(), stderr.as_str());
         assert_eq!(found, (Some(0), answer, ""), "{}", member.name);
     }
@@ -328,7 +328,7 @@ async fn an_approval_is_no_failure_under_any_member() {
 #[tokio::test]
 async fn a_failure_where_exit_code_0_approves_leaves_it_to_the_user() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, workspace) = places(&daemon);
     let guard = written(&daemon, "guard", "#!/bin/sh\nexit 2\n");
     let payload = r#"{"event_type":"PermissionRequest","tool_name":"Bash","tool_input":{}}"#;
     let words = in_place(
@@ -337,7 +337,7 @@ async fn a_failure_where_exit_code_0_approves_leaves_it_to_the_user() {
         &["--observe"],
         guard.to_str().unwrap(),
     );
-    let (code, stdout, _) = told(&ended(&here, &words, payload));
+    let (code, stdout, _) = outcome_of(&ended(&workspace, &words, payload));
     assert_eq!((code, stdout.as_str()), (Some(1), ""));
 }
 
@@ -391,7 +391,7 @@ fn hooks_in_toml_are_named_and_left() {
         let text = format!("[[hooks]]\n{entry}\ncommand = \"{}\"\n", guard.display());
         home.write(file, &text);
         let done = home.hookjail(&["install", runtime, "--yes"]);
-        let (code, stdout, stderr) = told(&done);
+        let (code, stdout, stderr) = outcome_of(&done);
         let shown = stdout + &stderr;
         assert_eq!(code, Some(1), "{shown}");
         assert!(shown.contains(guard.to_str().unwrap()), "{shown}");
@@ -407,7 +407,7 @@ fn a_script_beside_its_settings_is_found_from_the_directory_where_its_runtime_st
     home.script("p/.agents/guard.sh", "#!/bin/sh\ncat >/dev/null\n");
     home.settings("p/.agents/hooks.json", &below_a_name("./guard.sh"));
     let done = home.hookjail(&["install", "antigravity", "--yes"]);
-    let (code, stdout, _) = told(&done);
+    let (code, stdout, _) = outcome_of(&done);
     assert_eq!(code, Some(0), "{stdout}");
     assert!(stdout.contains("1 confined"), "{stdout}");
 }
@@ -420,7 +420,7 @@ fn a_path_from_its_files_directory_is_named_and_left() {
     home.script("p/.grok/hooks/guard.sh", GUARD);
     let before = home.settings("p/.grok/hooks/a.json", &groups("guard.sh"));
     let done = home.hookjail(&["install", "grok", "--yes"]);
-    let (code, stdout, stderr) = told(&done);
+    let (code, stdout, stderr) = outcome_of(&done);
     let shown = stdout + &stderr;
     assert_eq!(code, Some(1), "{shown}");
     assert!(

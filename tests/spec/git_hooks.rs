@@ -1,5 +1,5 @@
-//! `hookjail install git` has git start the hooks of a repository confined, with the arguments, the stdin and the variables that git
-//! gives them, and puts everything back byte for byte.
+//! `hookjail install git` has git start the hooks of a repository confined, with the arguments, the stdin and the variables
+//! that git gives them, and puts everything back byte for byte.
 #![expect(
     clippy::disallowed_methods,
     reason = "git, whose hooks these are, is started as its user starts it"
@@ -18,7 +18,7 @@ fn repository() -> Home {
         "[user]\nname = n\nemail = n@example.org\n[init]\ndefaultBranch = main\n",
     );
     fs::create_dir(home.path("p")).unwrap();
-    home.own();
+    home.give_to_user();
     for words in [
         &["init", "-q"][..],
         &["init", "-q", "--bare", "../there.git"],
@@ -49,7 +49,7 @@ fn hook(home: &Home, name: &str, text: &str) {
         &format!("p/.git/hooks/{name}"),
         &format!("#!/bin/sh\n{text}\n"),
     );
-    home.own();
+    home.give_to_user();
 }
 
 fn install(home: &Home) {
@@ -106,7 +106,7 @@ fn a_hook_that_reads_keys_and_connects_does_so_bare_and_not_confined() {
         "p/.git/hooks/pre-commit",
         &format!("#!/bin/bash\ncat ~/.ssh/id\n({connects})\nexit 0\n"),
     );
-    home.own();
+    home.give_to_user();
 
     let bare = printed(&commit(&home, "one\n"));
     install(&home);
@@ -175,7 +175,7 @@ fn a_hook_has_the_arguments_the_stdin_and_the_variables_that_git_gives_it() {
         let name = format!("p/.git/hooks/{name}");
         confined.script(&name, &home.text(&name));
     }
-    confined.own();
+    confined.give_to_user();
     install(&confined);
     let confined = runs(&confined);
 
@@ -250,14 +250,14 @@ fn a_hook_that_is_edited_or_added_is_refused_until_it_is_allowed() {
     let shown = printed(&terminal.output().unwrap());
     assert!(shown.contains("hookjail allow"), "{shown}");
 
-    let asked = home.hookjail_in(&home.path("p"), &["allow", "--check"]);
-    assert_eq!(asked.status.code(), Some(1));
-    let asked = printed(&asked);
+    let check = home.hookjail_in(&home.path("p"), &["allow", "--check"]);
+    assert_eq!(check.status.code(), Some(1));
+    let check = printed(&check);
     assert!(
-        asked.contains("-echo one") && asked.contains("+echo two"),
-        "{asked}"
+        check.contains("-echo one") && check.contains("+echo two"),
+        "{check}"
     );
-    assert!(asked.contains("post-commit"), "{asked}");
+    assert!(check.contains("post-commit"), "{check}");
     let allowed = home.hookjail(&["allow", "--yes"]);
     assert!(allowed.status.success(), "{allowed:?}");
     let words = printed(&commit(&home, "c\n"));
@@ -307,7 +307,7 @@ fn hooks_of_another_directory_stay_confined_when_their_manager_names_it_again() 
     let confined = printed(&commit(&home, "b\n"));
     assert!(confined.contains("by husky"), "{confined}");
     assert!(!confined.contains("a secret"), "{confined}");
-    // What it is given of them is no change to git.
+    // The copies of them that the hook gets are no change to git.
     assert!(!confined.contains(".husky/pre-commit\n"), "{confined}");
     home.write("p/.husky/pre-commit", "echo other\n");
     let refused = commit(&home, "c\n");
@@ -360,7 +360,7 @@ fn a_script_that_another_program_wrote_in_its_place_is_named_and_counts_as_uncon
     install(&home);
     let script = "p/.git/hookjail/hooks/pre-commit";
     home.script(script, "#!/bin/sh\necho by another\n");
-    home.own();
+    home.give_to_user();
 
     let shown = home.hookjail(&["--json", "install", "git", "--dry-run"]);
 
@@ -425,7 +425,7 @@ fn without_hookjail_a_commit_is_stopped() {
         script,
         &format!("{before}exec /none/hookjail-run --as git {after}"),
     );
-    home.own();
+    home.give_to_user();
 
     let stopped = commit(&home, "a\n");
 

@@ -155,7 +155,7 @@ async fn no_way_leads_to_what_is_hidden() {
             let kept = fs::read_to_string(closed.join(below)).unwrap();
             assert_eq!(kept, SECRET, "{what}: {below}");
         }
-        // What the hook left is no way for the next one either.
+        // The files that the hook left are no way for the next one either.
         let next = "cat out .env out/b/.env.local node_modules/a/b/.env.local";
         let response = run(&daemon, in_workspace("closed", next, &closed)).await;
         assert!(!printed(&response).contains(SECRET), "{what}: {response:?}");
@@ -203,7 +203,7 @@ async fn a_hook_that_is_refused_a_hidden_file_has_a_warning_that_names_it() {
             "{script}: {seen}"
         );
     }
-    // The control: others are none of it.
+    // The control: other names are not hidden.
     for (profile, script) in [("closed", "cat missing"), ("plain", "cat .env")] {
         let seen = warnings(profile, script).await;
         assert!(!seen.contains("hidden"), "{script}: {seen}");

@@ -34,7 +34,7 @@ const USER: u32 = 4243;
 /// A guard as people write them.
 const GUARD: &str = "#!/bin/sh\ncase $(cat) in *'rm -rf'*) echo 'no rm here' >&2; exit 2 ;; esac\n";
 
-/// A guard that finds nothing to say where its rules cannot be read.
+/// A guard that lets everything pass where its rules cannot be read.
 const SILENT: &str = "#!/bin/sh\nrules=$(cat ~/rules 2>/dev/null) || exit 0\ncase $(cat) in *$rules*) exit 2 ;; esac\n";
 
 /// An ordinary user with a project, and no configuration of hookjail's.
@@ -48,7 +48,7 @@ impl Home {
         }
         fs::write(home.path("p/.git/config"), "[core]\n").unwrap();
         home.script("p/.claude/hooks/guard.sh", GUARD);
-        home.own();
+        home.give_to_user();
         home
     }
 
@@ -71,7 +71,7 @@ impl Home {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
-        self.own();
+        self.give_to_user();
     }
 
     /// Returns all that is in it but for some of its entries: of each file and directory the mode, the owner, and the content.
@@ -115,7 +115,7 @@ impl Home {
     }
 
     /// Gives everything in it to its user.
-    pub(crate) fn own(&self) {
+    pub(crate) fn give_to_user(&self) {
         if !geteuid().is_root() {
             return;
         }
@@ -169,7 +169,10 @@ impl Home {
         let program = program();
         let words = [&[program.to_str().unwrap()], words].concat();
         let mut command = self.command(&words);
-        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test starts the program under test"
+        )]
         command.current_dir(directory).output().unwrap()
     }
 
@@ -187,7 +190,10 @@ impl Home {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        #[expect(clippy::disallowed_methods, reason = "it is the runtime's shell")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test starts the runtime's shell"
+        )]
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         match stdin.write_all(event.to_string().as_bytes()) {
@@ -208,13 +214,13 @@ impl Home {
 
     /// Returns the processes of the daemons that were started for it.
     fn daemons(&self) -> Vec<u32> {
-        let own = format!("HOME={}", self.0.path().display());
+        let home = format!("HOME={}", self.0.path().display());
         let serving = processes_that(|line| line.contains("serve --on-demand"));
         let of_this = |pid: &u32| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment
                 .split(|byte| *byte == 0)
-                .any(|variable| variable == own.as_bytes())
+                .any(|variable| variable == home.as_bytes())
         };
         serving.map(|(pid, _)| pid).filter(of_this).collect()
     }
@@ -263,9 +269,9 @@ fn hooks_run_confined_after_one_command_and_are_put_back_by_another() {
     let done = home.hookjail(&["--json", "install", "--claude-code", "--yes"]);
 
     assert!(done.status.success(), "{done:?}");
-    let told = json(&done);
-    assert_eq!(told["changed"], true);
-    let remarks = told["files"][0]["hooks"][0]["remarks"].to_string();
+    let report = json(&done);
+    assert_eq!(report["changed"], true);
+    let remarks = report["files"][0]["hooks"][0]["remarks"].to_string();
     assert!(
         remarks.contains("rehearsed confined with 7 events: it stops 1"),
         "{remarks}"
@@ -276,14 +282,14 @@ fn hooks_run_confined_after_one_command_and_are_put_back_by_another() {
     let (code, stderr) = home.end(&line, &call("rm -rf /"));
     assert_eq!((code, &*stderr), (Some(2), "no rm here\n"));
     assert_eq!(home.end(&line, &call("ls")).0, Some(0));
-    // What is allowed is the guard as it was.
+    // The consent is for the guard as it was.
     home.script("p/.claude/hooks/guard.sh", "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
     let (code, stderr) = home.end(&line, &call("ls"));
     assert_eq!(code, Some(0));
     assert!(stderr.contains("DIGEST_MISMATCH"), "{stderr}");
     home.script("p/.claude/hooks/guard.sh", GUARD);
-    home.own();
+    home.give_to_user();
 
     let installed = home.text(name);
     let again = home.hookjail(&["install", "--claude-code", "--yes"]);
@@ -410,7 +416,7 @@ fn a_guard_that_confinement_would_silence_is_named_and_stays() {
         "p/.claude/hooks/silent.sh",
         "#!/bin/sh\nls / >/dev/null 2>&1\nexit 0\n",
     );
-    home.own();
+    home.give_to_user();
     let done = home.hookjail(&["install", "--claude-code", "--yes"]);
     let printed = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{printed}");
@@ -419,14 +425,14 @@ fn a_guard_that_confinement_would_silence_is_named_and_stays() {
     assert!(home.hookjail(&back).status.success());
     assert_eq!(home.text(name), before);
     home.script("p/.claude/hooks/silent.sh", SILENT);
-    home.own();
-    // The positive control: who wants it all the same says so.
+    home.give_to_user();
+    // The positive control: an option installs it all the same.
     let done = home.hookjail(&["install", "--claude-code", "--yes", "--no-rehearsal"]);
     assert!(done.status.success(), "{done:?}");
     assert_ne!(home.text(name), before);
 }
 
-/// A guard that stops the first call alone, as its own file says.
+/// A guard that stops the first call alone, by a file of its own.
 const WARNS_ONCE: &str = "#!/bin/sh\nmark=~/.guard-state\nmkdir -p $mark\ntest -e $mark/warned && exit 0\n: >$mark/warned\necho first >&2\nexit 2\n";
 
 #[test]
@@ -436,10 +442,10 @@ fn a_rehearsal_has_files_of_its_own_and_leaves_none_for_the_first_real_call() {
     let name = "p/.claude/settings.json";
     home.settings(name, &one("PreToolUse", &guard()));
     let done = home.hookjail(&["install", "--claude-code", "--bare", "--yes"]);
-    let told = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{told}");
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{printed}");
     let same = "rehearsed with 7 events: the same bare and confined";
-    assert!(told.contains(same), "{told}");
+    assert!(printed.contains(same), "{printed}");
     assert!(!home.path(".local/state/hookjail/hooks").exists());
     let left = fs::read_dir(home.path("tmp/hookjail")).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
@@ -457,10 +463,10 @@ fn a_rehearsal_has_files_of_its_own_and_leaves_none_for_the_first_real_call() {
     let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
     assert!(back.status.success(), "{back:?}");
     let done = home.hookjail(&["install", "--claude-code", "--bare", "--yes"]);
-    let told = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{told}");
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{printed}");
     let partial = "rehearsed with 7 events: it stops some events confined, and not in each run";
-    assert!(told.contains(partial), "{told}");
+    assert!(printed.contains(partial), "{printed}");
 }
 
 #[test]
@@ -506,7 +512,10 @@ fn a_rehearsal_sends_each_event_twice_in_a_session_and_once_in_another_to_both_g
     let words = words.chain(["--bare", "--yes", "--profile", "develop-open-git"]);
     let words: Vec<_> = words.collect();
 
-    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test starts the program under test"
+    )]
     let done = home.command(&words).output().unwrap();
 
     assert!(done.status.success(), "{done:?}");
@@ -537,14 +546,14 @@ fn a_rehearsal_shows_files_that_the_bare_guard_alone_writes() {
     home.script("p/.claude/hooks/guard.sh", script);
     home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
     fs::create_dir(home.path("p/.git/hooks")).unwrap();
-    home.own();
+    home.give_to_user();
 
     let done = home.hookjail(&["install", "--claude-code", "--bare", "--yes"]);
 
-    let told = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{told}");
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{printed}");
     let files = "rehearsed with 7 events: only the bare run writes .git/hooks/log\n";
-    assert!(told.contains(files), "{told}");
+    assert!(printed.contains(files), "{printed}");
 }
 
 #[test]
@@ -571,13 +580,13 @@ fn a_rehearsal_goes_by_the_named_configuration() {
 
     let done = home.hookjail(&[&words[..], &config].concat());
 
-    let told = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{told}{done:?}");
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{printed}{done:?}");
     let same = "rehearsed with 7 events: the same bare and confined";
-    assert!(told.contains(same), "{told}");
+    assert!(printed.contains(same), "{printed}");
 }
 
-/// A hook of somebody else's project that uses whatever is not confined.
+/// A hook of somebody else's project that uses everything that is not confined.
 const STRANGER: &str = "#!/bin/sh\ncat >/dev/null\necho x >>\"$CLAUDE_PROJECT_DIR/confined\"\n{ echo planted >>~/.bashrc; } 2>/dev/null\nexit 0\n";
 
 /// Returns a home with that hook, and a file that it may not change.
@@ -603,7 +612,10 @@ fn nothing_of_a_strangers_runs_before_somebody_can_answer_and_nothing_unconfined
     for words in [&["--dry-run"][..], &[], &["--bare"]] {
         let done = home.hookjail(&[&["install", "--claude-code"], words].concat());
         let printed = String::from_utf8_lossy(&done.stdout);
-        assert!(printed.contains("guard.sh"), "it is shown: {printed}");
+        assert!(
+            printed.contains("guard.sh"),
+            "the hook is not shown: {printed}"
+        );
         assert_eq!(ran(&printed), [false, false], "{words:?}: {printed}");
     }
     let words = ["--bare"];
@@ -617,7 +629,7 @@ fn nothing_of_a_strangers_runs_before_somebody_can_answer_and_nothing_unconfined
     assert!(!home.path("p/confined").exists());
     assert_eq!(home.text(name), before);
 
-    // The control: with both answers it runs, and leaves what it wants to.
+    // The control: with both answers the hook runs, and leaves its files.
     let (_, printed) = install_at_terminal(&home, "y\nn\n", &words);
     assert_eq!(ran(&printed), [true, true], "{printed}");
 }
@@ -656,7 +668,7 @@ fn no_name_of_others_steers_the_terminal_at_which_somebody_decides() {
     let home = Home::new();
     let script = format!("p/.claude/hooks/{NASTY}.sh");
     home.script(&script, GUARD);
-    home.own();
+    home.give_to_user();
     let guard = home.path(&script).display().to_string();
     let hook =
         json!({"type": "command", "command": shlex::try_quote(&guard).unwrap(), "matcher": NASTY});
@@ -712,12 +724,12 @@ fn no_name_of_others_steers_the_terminal_at_which_somebody_decides() {
             let printed = [done.stdout, done.stderr].concat();
             let printed = String::from_utf8(printed).unwrap();
             let unseen: Vec<_> = printed.chars().filter(is_unseen).collect();
-            assert_eq!(unseen, [], "{words:?} {json:?}: {printed:?}");
+            assert_eq!(unseen, [' '; 0], "{words:?} {json:?}: {printed:?}");
             assert!(!printed.is_empty(), "{words:?}");
         }
     }
     let journal = home.text(".local/state/hookjail/audit/journal.jsonl");
-    // The control: it is recorded, by escapes that mean the same.
+    // The control: the text is recorded, by escapes that mean the same.
     assert!(journal.contains("\\u202e"), "{journal}");
     assert_eq!(journal.chars().filter(is_unseen).count(), 0);
     let verified = home.hookjail(&["audit", "verify"]);
@@ -814,7 +826,7 @@ fn no_name_of_others_begins_a_line_at_which_somebody_decides() {
             .lines()
             .find(|line| line.trim_start().starts_with("FORGED"));
         assert_eq!(forged, None, "{words:?}: {printed}");
-        // The control: it is shown.
+        // The control: the text is shown.
         assert!(printed.contains("FORGED"), "{words:?}: {printed}");
     }
     let checked = home.hookjail(&["hooks", "check", "--contract", "claude_code", &settings]);
@@ -882,7 +894,7 @@ fn what_looks_confined_and_need_not_be_is_named_and_stays() {
         assert_eq!(home.text("p/.claude/settings.json"), before);
     }
 
-    // The control: what it writes itself, for one command and for several, and an entry with variables.
+    // The control: lines that `install` writes itself, for one command and for several, and an entry with variables.
     let several = "cat | grep -q rm && exit 2; exit 0";
     let hooks = [guard(), json!({"type": "command", "command": several})];
     for hook in hooks {
@@ -936,7 +948,7 @@ fn a_directory_that_settings_name_lies_in_the_project_or_its_hook_stays() {
             );
         }
     }
-    // The control: it is rehearsed, and writes there.
+    // The control: a hook that starts in the project is rehearsed, and writes there.
     let (code, printed) = install_for_copilot(&home, &json!({"cwd": "tools"}));
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.contains("      starts in "), "{printed}");
@@ -985,7 +997,7 @@ fn a_hook_outside_the_home_has_the_users_repository_as_its_workspace_wherever_it
     let printed = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{printed}");
     assert_eq!(elsewhere.text("p/tools/pre-commit"), "own\n");
-    // The control: it ran, and wrote the project, on a layer.
+    // The control: the hook ran, and wrote the project, on a layer.
     let changed = "changed in the rehearsal alone: A made\n";
     assert!(printed.contains(changed), "{printed}");
 }
@@ -1142,8 +1154,8 @@ fn a_rehearsal_has_the_time_that_its_entry_gives() {
     assert!(printed.contains("NOT changed"), "{printed}");
 }
 
-/// A program in the place of one that fetches packages: writes what it was called with and what lies beside it where it may, and where it
-/// may not.
+/// A program in the place of one that fetches packages: writes what it was called with and what lies beside it where it may,
+/// and where it may not.
 const FETCHER: &str = "#!/bin/sh
 mkdir -p $npm_config_cache
 echo \"${0##*/} $*\" >>$npm_config_cache/fetched
@@ -1199,16 +1211,19 @@ pub(crate) fn at_terminal(home: &Home, answers: &str, words: &[&str]) -> (Output
     let mut command = home.command(&words);
     let path = format!("{}:/usr/bin:/bin", home.path(".local/bin").display());
     command.env("PATH", path).stdin(Stdio::from(pty.slave));
-    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test starts the program under test"
+    )]
     let done = command.output().unwrap();
-    let told = [&done.stdout[..], &done.stderr].concat();
-    (done, String::from_utf8_lossy(&told).into_owned())
+    let printed = [&done.stdout[..], &done.stderr].concat();
+    (done, String::from_utf8_lossy(&printed).into_owned())
 }
 
 /// Returns the content of files in the cache of npm that hooks of a project have.
 fn cached(home: &Home, project: &str, names: &[&str]) -> String {
     fs::create_dir_all(home.path(project)).unwrap();
-    home.own();
+    home.give_to_user();
     let script = "cd $npm_config_cache && exec cat \"$@\"";
     let program = program();
     let words = [
@@ -1221,7 +1236,10 @@ fn cached(home: &Home, project: &str, names: &[&str]) -> String {
     ];
     let words = [&words[..], &["--", "/bin/sh", "-c", script, "sh"], names].concat();
     let mut command = home.command(&words);
-    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test starts the program under test"
+    )]
     let done = command.current_dir(home.path(project)).output().unwrap();
     String::from_utf8(done.stdout).unwrap()
 }
@@ -1239,28 +1257,34 @@ fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_h
     let home = with_packages();
     let question = "Fetch 3 packages now, confined under develop-online?";
 
-    let (done, told) = install_at_terminal(&home, "y\ny\n", &["--json"]);
+    let (done, printed) = install_at_terminal(&home, "y\ny\n", &["--json"]);
     assert!(
-        !done.status.success() && told.contains("say --yes"),
-        "{told}"
+        !done.status.success() && printed.contains("say --yes"),
+        "{printed}"
     );
-    assert!(!told.contains("[y/N]"), "{told}");
-    let (done, told) = install_at_terminal(&home, "n\nn\n", &[]);
-    assert!(!done.status.success() && told.contains(question), "{told}");
+    assert!(!printed.contains("[y/N]"), "{printed}");
+    let (done, printed) = install_at_terminal(&home, "n\nn\n", &[]);
+    assert!(
+        !done.status.success() && printed.contains(question),
+        "{printed}"
+    );
     assert!(fetched(&home).is_empty());
     for command in FETCHES {
         let remark = format!("fetch them once: hookjail run --profile develop-online -- {command}");
-        assert!(told.contains(&remark), "{told}");
+        assert!(printed.contains(&remark), "{printed}");
     }
 
-    let (done, told) = install_at_terminal(&home, "y\ny\n", &[]);
-    assert!(done.status.success() && told.contains(question), "{told}");
+    let (done, printed) = install_at_terminal(&home, "y\ny\n", &[]);
+    assert!(
+        done.status.success() && printed.contains(question),
+        "{printed}"
+    );
     // The command alone: nothing of the project lies beside it.
-    assert_eq!(fetched(&home), FETCHES, "{told}");
+    assert_eq!(fetched(&home), FETCHES, "{printed}");
     for command in FETCHES {
         assert!(
-            told.contains(&format!("packages fetched: {command}")),
-            "{told}"
+            printed.contains(&format!("packages fetched: {command}")),
+            "{printed}"
         );
     }
     assert!(
@@ -1284,13 +1308,13 @@ fn packages_of_the_users_hooks_are_fetched_for_every_project() {
     // A cache that is there already is filled as well.
     assert_eq!(found("q"), "");
 
-    let (done, said) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
+    let (done, printed) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
 
-    assert!(done.status.success(), "{said}");
+    assert!(done.status.success(), "{printed}");
     for project in ["q", "r"] {
         let call = FETCHES[0].replace("npx ", "got ");
         let got = format!("{call}\ncat: .npmrc: No such file or directory\n");
-        assert_eq!(found(project), got, "{said}");
+        assert_eq!(found(project), got, "{printed}");
     }
 }
 
@@ -1298,11 +1322,14 @@ fn packages_of_the_users_hooks_are_fetched_for_every_project() {
 fn packages_are_fetched_without_a_question_by_the_option_alone() {
     let home = with_packages();
     let question = "Fetch 3 packages";
-    // Nobody agrees by the answer to another question, or by none.
+    // The answer to another question, or none, is no agreement.
     for words in [&["--dry-run"][..], &["--yes"]] {
-        let (done, told) = install_at_terminal(&home, "y\ny\n", words);
-        assert!(done.status.success() && !told.contains(question), "{told}");
-        assert!(fetched(&home).is_empty(), "{told}");
+        let (done, printed) = install_at_terminal(&home, "y\ny\n", words);
+        assert!(
+            done.status.success() && !printed.contains(question),
+            "{printed}"
+        );
+        assert!(fetched(&home).is_empty(), "{printed}");
     }
     let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
     assert!(back.status.success(), "{back:?}");
@@ -1310,9 +1337,12 @@ fn packages_are_fetched_without_a_question_by_the_option_alone() {
     assert!(!without_terminal.status.success(), "{without_terminal:?}");
     assert!(fetched(&home).is_empty());
 
-    let (done, told) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
-    assert!(done.status.success() && !told.contains(question), "{told}");
-    assert_eq!(fetched(&home).len(), 2, "{told}");
+    let (done, printed) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
+    assert!(
+        done.status.success() && !printed.contains(question),
+        "{printed}"
+    );
+    assert_eq!(fetched(&home).len(), 2, "{printed}");
 }
 
 #[test]
@@ -1320,13 +1350,13 @@ fn a_fetch_that_fails_is_reported_and_the_hook_is_installed() {
     let home = with_packages();
     home.write(".local/bin/status", "3\n");
 
-    let (done, told) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
+    let (done, printed) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
 
-    assert!(done.status.success(), "{told}");
-    assert_eq!(fetched(&home).len(), 2, "{told}");
+    assert!(done.status.success(), "{printed}");
+    assert_eq!(fetched(&home).len(), 2, "{printed}");
     let failed = format!("NOT fetched {}: exit status: 3", FETCHES[0]);
-    assert!(told.contains(&failed), "{told}");
-    assert!(told.contains("fetch them once: "), "{told}");
+    assert!(printed.contains(&failed), "{printed}");
+    assert!(printed.contains("fetch them once: "), "{printed}");
     assert!(
         home.text("p/.claude/settings.json")
             .contains("--profile develop ")
@@ -1342,9 +1372,9 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     home.settings(".claude/settings.json", &one("PreToolUse", &hook));
     let dry = ["install", "--claude-code", "--dry-run"];
     let seen = home.hookjail_in(home.0.path(), &dry);
-    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
-    assert!(seen.status.success(), "{told}");
-    assert!(told.contains("nothing was changed"), "{told}");
+    let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert!(seen.status.success(), "{text}");
+    assert!(text.contains("nothing was changed"), "{text}");
     let done = home.hookjail_in(home.0.path(), &["install", "--claude-code", "--yes"]);
     let printed = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{printed}");
@@ -1354,7 +1384,7 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     ] {
         assert!(printed.contains(expected), "{printed}");
     }
-    // Whatever the guard has shut there, nothing is left of it.
+    // Nothing is left of it, not even a directory that the guard has shut.
     let left = fs::read_dir(home.path("tmp")).unwrap();
     let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: Vec<_> = left.filter(|name| name.contains("rehearsal")).collect();
@@ -1366,10 +1396,13 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     let program = program();
     let mut by_link = home.command(&[&[program.to_str().unwrap()], &dry[..]].concat());
     by_link.current_dir(home.0.path());
-    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test starts the program under test"
+    )]
     let seen = by_link.env("HOME", home.path("tmp/home")).output().unwrap();
-    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
-    assert_eq!(told.matches("PreToolUse").count(), 1, "{told}");
+    let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert_eq!(text.matches("PreToolUse").count(), 1, "{text}");
 
     // Somewhere beside the home.
     let elsewhere = directory();
@@ -1382,31 +1415,31 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     .unwrap();
     // Without roots in the configuration a directory of the user's may be one.
     let seen = home.hookjail_in(&project, &dry);
-    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
+    let text = String::from_utf8_lossy(&seen.stdout).into_owned();
     let is_user = !nix::unistd::geteuid().is_root();
-    assert_eq!(!told.contains("below no root"), is_user, "{told}");
+    assert_eq!(!text.contains("below no root"), is_user, "{text}");
 
     let config = home.path(".config/hookjail/hookjail.toml");
     fs::create_dir_all(config.parent().unwrap()).unwrap();
     let root = home.path("p").display().to_string();
     fs::write(&config, format!("[hooks]\nworkspace_roots = [{root:?}]\n")).unwrap();
     let seen = home.hookjail_in(&project, &dry);
-    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
-    assert_eq!(seen.status.code(), Some(1), "{told}");
+    let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert_eq!(seen.status.code(), Some(1), "{text}");
     let refused = format!(
         "NOT changed: `{}` lies below no root of `hooks.workspace_roots`",
         project.display()
     );
-    assert!(told.contains(&refused), "{told}");
+    assert!(text.contains(&refused), "{text}");
 
-    // The positive control; who shares the project is thought of, and not for what is one's own.
+    // The positive control: shared settings have a note for other users, and one's own have none.
     let shared = "shared settings: each user needs a consent of their own";
-    assert!(!told.contains(shared), "{told}");
+    assert!(!text.contains(shared), "{text}");
     home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
-    let told = home.hookjail(&dry);
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    assert!(!told.contains("empty directory"), "{told}");
-    assert_eq!(told.matches(shared).count(), 1, "{told}");
+    let text = home.hookjail(&dry);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(!text.contains("empty directory"), "{text}");
+    assert_eq!(text.matches(shared).count(), 1, "{text}");
 }
 
 #[test]
@@ -1416,14 +1449,14 @@ fn settings_that_are_links_or_that_nobody_agreed_to_change_stay() {
     let before = home.settings(name, &one("PreToolUse", &guard()));
     let done = home.hookjail(&["install", "--claude-code"]);
     assert_eq!(done.status.code(), Some(125));
-    let told = String::from_utf8_lossy(&done.stderr);
-    assert!(told.contains("--yes"), "{told}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(stderr.contains("--yes"), "{stderr}");
     assert_eq!(home.text(name), before);
 
     fs::create_dir_all(home.path("other/hooks")).unwrap();
     let elsewhere = home.path("other/hooks/x.json");
     fs::copy(home.path(name), &elsewhere).unwrap();
-    home.own();
+    home.give_to_user();
     // The file, its directory, and one above.
     for (runtime, link, target, file) in [
         (
@@ -1452,10 +1485,10 @@ fn settings_that_are_links_or_that_nobody_agreed_to_change_stay() {
                 125
             };
             assert_eq!(done.status.code(), Some(expected), "{link}: {done:?}");
-            let told = [done.stdout, done.stderr].concat();
-            let told = String::from_utf8_lossy(&told);
+            let printed = [done.stdout, done.stderr].concat();
+            let printed = String::from_utf8_lossy(&printed);
             let expected = format!("`{file}` is a link, or lies behind one");
-            assert!(told.contains(&expected), "{link}: {told}");
+            assert!(printed.contains(&expected), "{link}: {printed}");
             assert_eq!(fs::read_to_string(&elsewhere).unwrap(), before);
         }
         fs::remove_file(home.path(link)).unwrap();
@@ -1465,8 +1498,8 @@ fn settings_that_are_links_or_that_nobody_agreed_to_change_stay() {
     fs::remove_file(home.path(name)).unwrap();
     let done = home.hookjail(&["install", "--claude-code", "--yes"]);
     assert_eq!(done.status.code(), Some(125));
-    let told = String::from_utf8_lossy(&done.stderr);
-    assert!(told.contains("name the file with --settings"), "{told}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(stderr.contains("name the file with --settings"), "{stderr}");
 }
 
 #[test]
@@ -1482,16 +1515,16 @@ fn what_the_runtime_posts_itself_stays_and_is_told() {
     let done = home.hookjail(&["--json", "install", "--claude-code", "--yes"]);
 
     assert!(done.status.success(), "{done:?}");
-    let told = json(&done);
-    let told = &told["files"][0]["hooks"];
-    assert!(told[0]["after"].is_string(), "{told}");
+    let hooks = json(&done);
+    let hooks = &hooks["files"][0]["hooks"];
+    assert!(hooks[0]["after"].is_string(), "{hooks}");
     let expected = json!({
         "before": "https://hooks.example.com/agent/x",
         "kept": "the runtime posts it itself, wherever it says; `hookjail install` changes commands alone",
         "matcher": "Bash",
         "point": "PreToolUse",
     });
-    assert_eq!(told[1], expected);
+    assert_eq!(hooks[1], expected);
     let now: Value = serde_json::from_str(&home.text(name)).unwrap();
     assert_eq!(now["hooks"]["PreToolUse"][0]["hooks"][1], posted);
 }
@@ -1547,8 +1580,8 @@ fn the_settings_of_each_runtime_are_changed_in_its_own_form() {
         let done = json(&done);
         let file = home.path(name);
         let mut files = done["files"].as_array().unwrap().iter();
-        let own = files.find(|it| it["file"] == file.to_str().unwrap());
-        let changed = &own.unwrap()["hooks"][0];
+        let report = files.find(|it| it["file"] == file.to_str().unwrap());
+        let changed = &report.unwrap()["hooks"][0];
         let after = changed["after"].as_str().unwrap();
         assert!(
             after.contains(&format!(
@@ -1556,7 +1589,7 @@ fn the_settings_of_each_runtime_are_changed_in_its_own_form() {
             )),
             "{after}"
         );
-        // Copilot's payloads do not say where they belong.
+        // Copilot's payloads do not name their point.
         assert_eq!(
             after.contains(&format!("--point {point}")),
             runtime == "copilot",
@@ -1569,8 +1602,8 @@ fn the_settings_of_each_runtime_are_changed_in_its_own_form() {
     }
 }
 
-/// What is hookjail's own in a home, and stays when hooks have been put back: consents and the journal, the cache that profiles
-/// share, and where a daemon listens.
+/// Files of hookjail in a home that stay when hooks have been put back: consents and the journal, the cache that profiles
+/// share, and the directory where a daemon listens.
 const OWN: [&str; 3] = [".cache", ".local", "tmp"];
 
 /// A guard that looks for a key, too.
@@ -1622,7 +1655,10 @@ fn where_no_namespace_can_be_made_install_says_so_once_and_goes_on_under_a_profi
         let words = around.iter().map(|word| &**word);
         let words = words.chain([program.to_str().unwrap(), "install", "--claude-code"]);
         let words: Vec<_> = words.chain(more.iter().copied()).collect();
-        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test starts the program under test"
+        )]
         let output = home.command(&words).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (
@@ -1662,8 +1698,8 @@ fn all_settings(guard: &str) -> Vec<(&'static str, &'static str, String, Vec<Str
     let project = r#""\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh""#.to_owned();
     let bash = format!(r#""[[ -x {guard} ]] && exec {guard}""#);
     let by_a_shell = format!("\"/bin/sh -c '{guard}'\"");
-    let claude = |at: &str| {
-        format!(r#"{{"PreToolUse": [{{"hooks": [{{"type": "command", "command": {at}}}]}}]}}"#)
+    let claude = |command: &str| {
+        format!(r#"{{"PreToolUse": [{{"hooks": [{{"type": "command", "command": {command}}}]}}]}}"#)
     };
     vec![
         // Tabs, CRLF, escapes that need not be, no line's end at the end.
@@ -1676,7 +1712,7 @@ fn all_settings(guard: &str) -> Vec<(&'static str, &'static str, String, Vec<Str
             ),
             vec![format!("\"{escaped} \\u0061\"")],
         ),
-        // A mark at the beginning, members that nobody knows, more than one hook.
+        // A mark at the beginning, unknown members, more than one hook.
         (
             "claude-code",
             "p/.claude/settings.json",
@@ -1703,7 +1739,7 @@ fn all_settings(guard: &str) -> Vec<(&'static str, &'static str, String, Vec<Str
             format!("{{\"hooks\":\n{}}}\n", claude(&by_a_shell)),
             vec![by_a_shell],
         ),
-        // What only bash reads, and a program that is named from where it starts.
+        // A member that only bash reads, and a program that is named relative to its starting directory.
         (
             "copilot",
             "p/.github/hooks/guard.json",
@@ -1814,10 +1850,10 @@ fn all_settings(guard: &str) -> Vec<(&'static str, &'static str, String, Vec<Str
     ]
 }
 
-/// The runtimes whose settings lie where whoever starts them says.
+/// Runtimes whose settings lie at a place that the user names at their start.
 const ELSEWHERE: [&str; 5] = ["base-coat", "docker-agent", "infer", "loom", "reyn"];
 
-/// Runs `hookjail install` for each runtime that has settings. Returns what each run says.
+/// Runs `hookjail install` for each runtime that has settings. Returns the report of each run.
 fn install_all(
     home: &Home,
     settings: &[(&'static str, &'static str, String, Vec<String>)],
@@ -1837,7 +1873,10 @@ fn install_all(
         }
         words.extend_from_slice(more);
         let mut command = home.command(&words);
-        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test starts the program under test"
+        )]
         let output = command
             .env("OWNWARE_ALLOW_COMMAND_HOOKS", "1")
             .output()
@@ -1871,7 +1910,7 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
     }
     let before = home.tree(&[]);
 
-    // What is only shown changes nothing at all; what is rehearsed besides, nothing but the journal and the cache.
+    // A dry run changes nothing at all; one with a rehearsal changes nothing but the journal and the cache.
     install_all(&home, &settings, &["--dry-run", "--no-rehearsal"]);
     assert_eq!(home.tree(&[]), before);
     install_all(&home, &settings, &["--dry-run"]);
@@ -1881,14 +1920,14 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
     }
     assert_eq!(home.former(), [""; 0]);
 
-    // What rehearsals find is shown above.
-    let told = install_all(&home, &settings, &["--no-rehearsal", "--yes"]);
+    // Other tests show the findings of rehearsals.
+    let reports = install_all(&home, &settings, &["--no-rehearsal", "--yes"]);
 
     let mut tried = 0;
     for (runtime, name, text, written) in &settings {
         let installed = home.text(name);
         assert!(home.former().contains(text));
-        let files = told[runtime]["files"].as_array().unwrap();
+        let files = reports[runtime]["files"].as_array().unwrap();
         let path = home.path(name);
         let file = files.iter().find(|it| it["file"] == path.to_str().unwrap());
         let hooks = file.unwrap()["hooks"].as_array().unwrap();
@@ -1910,7 +1949,7 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
         for hook in changed {
             let after = hook["after"].as_str().unwrap();
             let bare = hook["before"].as_str().unwrap();
-            // Whence Copilot starts the one that says so.
+            // Copilot starts the hook with `cwd` from that directory.
             let bare = bare.replace("./scan.sh", guard);
             let after = &after.replace("./scan.sh", home.path("p/tools/scan.sh").to_str().unwrap());
             let (_, stderr) = home.end(
@@ -1941,8 +1980,8 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
     assert_eq!(tried, 21);
 
     let installed = home.tree(&OWN);
-    for told in install_all(&home, &settings, &["--yes"]).values() {
-        assert_eq!(told["changed"], false, "{told}");
+    for reports in install_all(&home, &settings, &["--yes"]).values() {
+        assert_eq!(reports["changed"], false, "{reports}");
     }
     assert_eq!(home.tree(&OWN), installed);
 
@@ -1963,8 +2002,11 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     let install = |why: &str| {
         let done = home.hookjail(&["install", "--claude-code", "--no-rehearsal", "--yes"]);
         assert_eq!(done.status.code(), Some(1), "{why}: {done:?}");
-        let told = String::from_utf8_lossy(&done.stdout);
-        assert!(told.contains("NOT changed") && told.contains(why), "{told}");
+        let stdout = String::from_utf8_lossy(&done.stdout);
+        assert!(
+            stdout.contains("NOT changed") && stdout.contains(why),
+            "{stdout}"
+        );
         assert_eq!(home.text(name), before);
         assert_eq!(home.former(), [""; 0]);
     };
@@ -1981,16 +2023,16 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     let done = home.hookjail(&["install", "--claude-code", "--no-rehearsal", "--yes"]);
     assert!(done.status.success(), "{done:?}");
 
-    // What has changed since is put back where it stands, and the copy of what it was stays.
+    // Settings that have changed since are put back in place, and the copy of the former ones stays.
     let text = home
         .text(name)
         .replace("\"model\": \"m\"", "\"model\": \"n\"");
     home.write(name, &text);
     let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
-    let told = String::from_utf8_lossy(&back.stdout);
+    let stdout = String::from_utf8_lossy(&back.stdout);
     assert!(
-        told.contains("-settings.json, as what it was a copy of has changed since"),
-        "{told}"
+        stdout.contains("-settings.json, as what it was a copy of has changed since"),
+        "{stdout}"
     );
     assert_eq!(home.text(name), before.replace("\"m\"", "\"n\""));
     assert_eq!(home.former(), [&*before]);
@@ -1998,7 +2040,7 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     // A named pipe of a stranger's is not waited for.
     fs::remove_file(home.path(name)).unwrap();
     mkfifo(&home.path(name), Mode::S_IRWXU).unwrap();
-    home.own();
+    home.give_to_user();
     let pipe = home.path(name).display().to_string();
     for words in [
         &["install", "--claude-code", "--yes"][..],
@@ -2041,10 +2083,10 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
             "--yes",
         ]);
         assert_eq!(done.status.code(), Some(1), "{done:?}");
-        let told = String::from_utf8_lossy(&done.stdout);
+        let stdout = String::from_utf8_lossy(&done.stdout);
         assert!(
-            told.contains("put it there yourself") && told.contains("/bin/true"),
-            "{told}"
+            stdout.contains("put it there yourself") && stdout.contains("/bin/true"),
+            "{stdout}"
         );
         assert_eq!(home.text(name), text);
     }
@@ -2054,7 +2096,7 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
 #[test]
 fn a_command_that_needs_no_workspace_runs_wherever_it_is_typed() {
     let home = Home::new();
-    home.own();
+    home.give_to_user();
     let run = |words: &[&str]| {
         let words = [&["run", "--private"], words, &["--", "/bin/echo", "ran"]].concat();
         let done = home.hookjail_in(home.0.path(), &words);
@@ -2084,7 +2126,7 @@ fn what_is_data_in_one_place_leaves_the_consents_of_other_places_as_they_are() {
             fs::write(home.path(&format!("{place}/{name}")), text).unwrap();
         }
     }
-    home.own();
+    home.give_to_user();
     let [p, q] = ["p", "q"].map(|place| home.path(place));
     let command = ["--", "/bin/cat", "a.py", "b.py"];
     let allow = |data: &[&str], place: &Path| {
@@ -2100,11 +2142,11 @@ fn what_is_data_in_one_place_leaves_the_consents_of_other_places_as_they_are() {
             command.join(" ")
         );
         let child = home.fire(&line, &json!({"hook_event_name": "SessionStart"}));
-        let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let stdout = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
         // A refusal is a message to the user.
-        match said.contains("DIGEST_MISMATCH") {
+        match stdout.contains("DIGEST_MISMATCH") {
             true => String::new(),
-            false => said,
+            false => stdout,
         }
     };
     allow(&[], &q);
@@ -2112,25 +2154,25 @@ fn what_is_data_in_one_place_leaves_the_consents_of_other_places_as_they_are() {
     assert_eq!(run(&p), "");
     allow(&["--data", "b.py"], &p);
     assert_eq!((&*run(&p), &*run(&q)), ("one\ntwo\n", "one\ntwo\n"));
-    for (name, there) in [("b.py", "one\nnew\n"), ("a.py", "")] {
+    for (name, expected) in [("b.py", "one\nnew\n"), ("a.py", "")] {
         for place in [&p, &q] {
             fs::write(place.join(name), "new\n").unwrap();
         }
-        assert_eq!((&*run(&p), &*run(&q)), (there, ""), "{name}");
+        assert_eq!((&*run(&p), &*run(&q)), (expected, ""), "{name}");
     }
     // A new consent for the place helps.
     allow(&[], &q);
     assert_eq!(run(&q), "new\nnew\n");
 }
 
-/// A formatter of code that it is given by name is one program with one argument: what tells it from a runner is somebody's word.
+/// A formatter of code files is one program with one argument: only a person's word makes it different from a runner.
 #[test]
 fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() {
     let home = Home::new();
     home.script("p/fmt.sh", "#!/bin/sh\necho formatted >>\"$1\"\n");
     home.script("p/.claude/hooks/log.sh", "#!/bin/sh\necho log\n");
     fs::write(home.path("p/sub/a.py"), "x = 1\n").unwrap();
-    home.own();
+    home.give_to_user();
     let allow = |data: &[&str], command: &[&str]| {
         let words = ["allow", "--profile", "workspace-rw"];
         home.hookjail(&[&words, data, &["--"], command].concat())
@@ -2144,12 +2186,12 @@ fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() 
     );
     let event = json!({"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": {}});
 
-    // It is code as far as anybody knows: the hook is given a copy, and another content is another command.
+    // Without that word the file counts as code: the hook gets a copy, and another content is another command.
     let allowed = allow(&[], &[tool, file]);
-    let told = String::from_utf8_lossy(&allowed.stdout);
+    let stdout = String::from_utf8_lossy(&allowed.stdout);
     assert!(
-        told.contains("a changed `sub/a.py` needs a new consent"),
-        "{told}"
+        stdout.contains("a changed `sub/a.py` needs a new consent"),
+        "{stdout}"
     );
     let (_, stderr) = home.end(&line, &event);
     assert!(stderr.contains("Permission denied"), "{stderr}");
@@ -2165,12 +2207,12 @@ fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() 
         assert_eq!((code, &*stderr), (Some(0), ""));
         assert_eq!(home.text("p/sub/a.py"), expected);
     }
-    // That is said of this file under this profile, and of nothing else.
+    // The word is for this file under this profile, and for nothing else.
     let other = line.replace(file, "fmt.sh");
     let (_, stderr) = home.end(&other, &event);
     assert!(stderr.contains("CONSENT_REQUIRED"), "{stderr}");
     home.script("p/fmt.sh", "#!/bin/sh\n. \"$1\"\n");
-    home.own();
+    home.give_to_user();
     let (_, stderr) = home.end(&line, &event);
     assert!(stderr.contains("DIGEST_MISMATCH"), "{stderr}");
 
@@ -2182,10 +2224,10 @@ fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() 
         ("sub/b.py", &[tool, file]),
     ] {
         let refused = allow(&["--data", data], command);
-        let told = String::from_utf8_lossy(&refused.stderr);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
         assert!(
-            told.contains("is no argument that the command is given"),
-            "{command:?}: {told}"
+            stderr.contains("is no argument that the command is given"),
+            "{command:?}: {stderr}"
         );
     }
 }
@@ -2214,12 +2256,15 @@ mod as_root {
                 .args(more)
                 .current_dir(&project)
                 .env("HOME", roots.path());
-            #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the test starts the program under test"
+            )]
             let output = command.output().unwrap();
-            let told = [&output.stdout[..], &output.stderr].concat();
+            let printed = [&output.stdout[..], &output.stderr].concat();
             (
                 output.status.code(),
-                String::from_utf8_lossy(&told).into_owned(),
+                String::from_utf8_lossy(&printed).into_owned(),
             )
         };
         let name = "p/.claude/settings.json";
@@ -2233,8 +2278,8 @@ mod as_root {
         };
 
         for more in [&[][..], &["--uninstall"]] {
-            let (code, told) = install(more);
-            assert_eq!(code, Some(0), "{told}");
+            let (code, printed) = install(more);
+            assert_eq!(code, Some(0), "{printed}");
             assert_eq!(home.text(name) != before, more.is_empty());
             assert_eq!(owner(), theirs);
         }
@@ -2244,18 +2289,18 @@ mod as_root {
 
         // A file of root's that a user has put there is neither changed nor given away.
         lchown(&file, Some(0), Some(0)).unwrap();
-        let (code, told) = install(&[]);
-        assert_eq!(code, Some(1), "{told}");
+        let (code, printed) = install(&[]);
+        assert_eq!(code, Some(1), "{printed}");
         assert!(
-            told.contains("it belongs to uid 0, and its directory to uid 4243"),
-            "{told}"
+            printed.contains("it belongs to uid 0, and its directory to uid 4243"),
+            "{printed}"
         );
         assert_eq!((home.text(name), owner()), (before, (0, 0, 0o100_640)));
         let secret = roots.path().join("secret.json");
         fs::rename(&file, &secret).unwrap();
         symlink(&secret, &file).unwrap();
-        let (code, told) = install(&[]);
-        assert_eq!(code, Some(125), "{told}");
+        let (code, printed) = install(&[]);
+        assert_eq!(code, Some(125), "{printed}");
         let metadata = secret.metadata().unwrap();
         assert_eq!((metadata.uid(), metadata.mode()), (0, 0o100_640));
     }
@@ -2268,18 +2313,21 @@ mod as_root {
         let socket = directory();
         let path = socket.path().join("sock");
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let told = |owner: u32| {
+        let warning_about = |owner: u32| {
             lchown(&path, Some(owner), None).unwrap();
             let program = program();
             let words = [program.to_str().unwrap(), "allow", "--", "/bin/true"];
             let mut command = home.command(&words);
-            #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the test starts the program under test"
+            )]
             let output = command.env("HOOKJAIL_ADDR", &path).output().unwrap();
             assert!(output.status.success(), "{output:?}");
             String::from_utf8(output.stderr).unwrap()
         };
-        assert!(told(0).contains("goes by that of root, who has to allow it there"));
-        assert_eq!(told(USER), "");
+        assert!(warning_about(0).contains("goes by that of root, who has to allow it there"));
+        assert_eq!(warning_about(USER), "");
     }
 }
 
@@ -2326,7 +2374,7 @@ fn a_hook_in_a_subdirectory_finds_its_project() {
         "#!/bin/sh\nexec cat ../rules >&2\n",
     );
     fs::write(home.path("p/rules"), "the rules\n").unwrap();
-    home.own();
+    home.give_to_user();
     let hook = home.path("p/.claude/hooks/rules.sh");
     let hook = hook.to_str().unwrap();
     let allowed = home.hookjail(&["allow", "--profile", "workspace-ro", "--", hook]);
@@ -2341,7 +2389,7 @@ fn a_hook_in_a_subdirectory_finds_its_project() {
         home.end(&line, &call("ls")),
         (Some(0), "the rules\n".to_owned())
     );
-    // Where no variable names it, it is the repository.
+    // Where no variable names the project, it is the repository.
     let (code, stderr) = home.end(&format!("unset CLAUDE_PROJECT_DIR; {line}"), &call("ls"));
     assert_eq!((code, &*stderr), (Some(0), "the rules\n"));
     // The positive control: elsewhere it finds nothing.
@@ -2349,7 +2397,7 @@ fn a_hook_in_a_subdirectory_finds_its_project() {
     assert!(!stderr.contains("the rules"), "{stderr}");
 }
 
-/// A daemon that runs goes by the configuration that it read.
+/// A running daemon uses the configuration that it has read.
 #[test]
 fn the_daemon_is_asked_through_each_line_that_was_written_and_a_refusal_is_named() {
     let home = Home::new();
@@ -2392,7 +2440,7 @@ fn the_daemon_is_asked_through_each_line_that_was_written_and_a_refusal_is_named
     let why = report["refused"][0].as_str().unwrap_or_default();
     assert!(why.contains("PROFILE_UNKNOWN"), "{report}");
 
-    // Whoever sets the variable for a runtime makes each guard a no.
+    // A user who sets the variable for a runtime makes each guard a no.
     let line = line(&home.text("p/.claude/settings.json"), "PreToolUse");
     let preview = format!("HOOKJAIL_PREVIEW= {line}");
     let ended = home.fire_in("p", &preview, &call("ls"));
@@ -2421,14 +2469,14 @@ fn shared_settings_name_a_program_of_the_project_that_denies_or_runs_bare_where_
             String::from_utf8(ended.stderr).unwrap(),
         )
     };
-    // It looks for hookjail where the user installs programs, and not by `PATH`.
+    // `install --shared` looks for hookjail where the user installs programs, and not by `PATH`.
     let absent = install(&["--shared"]);
     assert_eq!(absent.status.code(), Some(125), "{absent:?}");
     let bin = home.path(".local/bin");
     fs::create_dir_all(&bin).unwrap();
     let thin = program().with_file_name("hookjail-run");
     symlink(&thin, bin.join("hookjail-run")).unwrap();
-    home.own();
+    home.give_to_user();
 
     for (option, without) in [
         (
@@ -2486,13 +2534,13 @@ fn shared_settings_name_a_program_of_the_project_that_denies_or_runs_bare_where_
                 .replace("exit \"$absent\"", "exit 0")
                 .replace("exec \"$@\"", "true"),
         );
-        home.own();
+        home.give_to_user();
         let doubtful = install(&[]);
         let printed = String::from_utf8_lossy(&doubtful.stdout).into_owned();
         assert_eq!(doubtful.status.code(), Some(1), "{printed}");
         assert!(printed.contains("NOT confined for certain"), "{printed}");
         home.script(shared, &written);
-        home.own();
+        home.give_to_user();
 
         let back = home.hookjail(&["install", "claude-code", "--uninstall", "--yes"]);
         assert!(back.status.success(), "{back:?}");
@@ -2563,7 +2611,7 @@ fn a_plugins_file_is_confined_with_its_own_directory_in_every_project_and_comes_
         ] {
             let hook = json!({"type": "command", "command": bare});
             let before = home.settings(&name, &one(point, &hook));
-            home.own();
+            home.give_to_user();
             let file = home.path(&name).display().to_string();
             let words = ["--json", "install", runtime, "--settings", &file, "--yes"];
             let done = home.hookjail(&words);

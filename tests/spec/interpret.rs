@@ -41,7 +41,7 @@ fn interpret_text(lines: &str) -> (String, Option<i32>) {
     (text, output.status.code())
 }
 
-/// Returns the folders of a contract's fixtures that say how a runner could have seen an end.
+/// Returns the folders of a contract's fixtures that define how a runner could have seen an end.
 fn cases(contract: &str) -> Vec<(PathBuf, Value)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("crates/contract/tests/fixtures/contract")
@@ -64,22 +64,22 @@ fn line(contract: &str, folder: &Path, case: &Value) -> String {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let stdout = fs::read(folder.join("stdout")).unwrap();
     let stderr = fs::read(folder.join("stderr")).unwrap_or_default();
-    let told = |name: &str, default: Value| case.get(name).cloned().unwrap_or(default);
+    let member = |name: &str, default: Value| case.get(name).cloned().unwrap_or(default);
     let mut end = json!({
-        "name": told("name", json!("")),
+        "name": member("name", json!("")),
         "command": case["command"],
-        "config": told("config", json!({})),
-        "duration_ms": told("durationMs", Value::Null),
+        "config": member("config", json!({})),
+        "duration_ms": member("durationMs", Value::Null),
         "stderr": String::from_utf8_lossy(&stderr),
         "stdout_b64": STANDARD.encode(stdout),
-        "stdout_truncated": told("stdoutTruncated", json!(false)),
-        "turn": told("turn", Value::Null),
+        "stdout_truncated": member("stdoutTruncated", json!(false)),
+        "turn": member("turn", Value::Null),
     });
     let kind = &case["end"];
     if kind == "timedOut" {
         end["timed_out"] = json!(true);
     } else if kind.is_string() {
-        end["spawn_error"] = told("error", json!(""));
+        end["spawn_error"] = member("error", json!(""));
     } else if let Some(code) = kind.get("exited") {
         end["exit_code"] = code.clone();
     } else {
@@ -212,8 +212,8 @@ impl Random {
         usize::try_from((mixed ^ (mixed >> 31)) % bound).unwrap()
     }
 
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
+    fn one<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Answer {
 /// Reads an answer up to the end of its connection.
 pub(crate) fn read(mut stream: impl Read) -> Answer {
     let mut text = String::new();
-    // Where the daemon read less than was sent, the end may be a reset; what was answered came before.
+    // Where the daemon read less than was sent, the end may be a reset; the answer came before.
     if let Err(error) = stream.read_to_string(&mut text) {
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     }
@@ -323,7 +323,7 @@ async fn a_timeout_ends_the_hook_and_a_client_that_goes_does_so_too() {
 async fn what_is_no_call_with_json_is_refused_as_that() {
     let daemon = Daemon::start().await;
     let good = request(EXECUTE, "", r#"{"hook":{"argv":["/bin/true"]}}"#);
-    for (from, to, status, code) in [
+    for (original, replacement, status, code) in [
         ("POST", "GET", 405, "unimplemented"),
         ("POST", "OPTIONS", 405, "unimplemented"),
         ("application/json", "text/plain", 415, "unimplemented"),
@@ -359,11 +359,11 @@ async fn what_is_no_call_with_json_is_refused_as_that() {
             "permission_denied",
         ),
     ] {
-        let answer = send(&daemon, &good.replacen(from, to, 1));
+        let answer = send(&daemon, &good.replacen(original, replacement, 1));
         assert_eq!(
             (answer.status, &answer.body["code"]),
             (status, &json!(code)),
-            "{to}"
+            "{replacement}"
         );
     }
     let chunks = "Transfer-Encoding: chunked\r\n";
@@ -377,14 +377,14 @@ async fn what_is_no_call_with_json_is_refused_as_that() {
     let answer = send(&daemon, &request(EXECUTE, "", twice));
     assert_eq!(info(&answer)["reason"], "INVALID_REQUEST");
     assert!(!daemon.records().contains(&"started".to_owned()));
-    for (from, to) in [
+    for (original, replacement) in [
         ("application/json", "Application/JSON; charset=UTF-8"),
         ("Host:", "Connect-Protocol-Version: 1\r\nHost:"),
     ] {
         assert_eq!(
-            send(&daemon, &good.replacen(from, to, 1)).status,
+            send(&daemon, &good.replacen(original, replacement, 1)).status,
             200,
-            "{to}"
+            "{replacement}"
         );
     }
 }

@@ -45,7 +45,7 @@ impl Home {
     }
 
     /// Gives everything in it to its user.
-    fn own(&self) {
+    fn give_to_user(&self) {
         if !geteuid().is_root() {
             return;
         }
@@ -65,9 +65,12 @@ impl Home {
     }
 
     /// The same, started by other words.
-    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test starts the program under test"
+    )]
     pub(crate) fn hookjail_in(&self, wrapper: &[String], words: &[&str], event: &str) -> Output {
-        self.own();
+        self.give_to_user();
         let mut all: Vec<String> = Vec::new();
         if geteuid().is_root() {
             let user = USER.to_string();
@@ -123,7 +126,7 @@ impl Home {
         all
     }
 
-    /// Has a profile proposed, as JSON.
+    /// Returns the proposed profile, as JSON.
     fn learn(&self, options: &[&str], command: &[&str]) -> Value {
         let words = [&["--json", "learn"], options, &["--"], command].concat();
         let output = self.hookjail(&words, "{}");
@@ -235,7 +238,7 @@ fn a_logger_gets_its_file_where_that_is_granted_by_name() {
     let grant = format!("--grant={log}=write-file");
     home.write("p/hook.sh", &format!("#!/bin/sh\nset -e\n{script}\n"));
 
-    // Who is not granted it is told how.
+    // A refusal names the command that grants it.
     let hook = home.path("p/hook.sh").display().to_string();
     let refused = home.learn(&[], &[&hook]);
     assert_eq!(refused["refused"][0]["what"], format!("write {log}"));
@@ -261,7 +264,6 @@ fn what_a_view_and_files_that_last_bring_is_learnt() {
     let home = Home::new();
     home.write(".claude/settings.json", "{}\n");
     home.write("p/rules.txt", "rule\n");
-    let own = "workspace-ro";
     let log = "state = \"project\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n\n[files]\nstate = [\"${home}/.claude\"]\n";
     for (what, script, base, rest) in [
         (
@@ -279,13 +281,13 @@ fn what_a_view_and_files_that_last_bring_is_learnt() {
         (
             "a guard by its own place",
             "cd \"$(dirname \"$0\")\"\nread -r x < rules.txt",
-            format!("\"{own}\""),
+            "\"workspace-ro\"".to_owned(),
             "view = \"own\"\n".to_owned(),
         ),
         (
             "a file at which it only looks",
             "test -s \"${0%/*}/rules.txt\"",
-            format!("\"{own}\""),
+            "\"workspace-ro\"".to_owned(),
             "spawn = \"threads\"\nview = \"own\"\n".to_owned(),
         ),
         (
@@ -309,7 +311,7 @@ fn what_a_view_and_files_that_last_bring_is_learnt() {
             "{what}: {learned}"
         );
     }
-    // What both runs of `learn` kept is gone: the log is of the run by hand.
+    // The files that both runs of `learn` kept are gone: the log is of the run by hand.
     let hooks = home.path(".local/state/hookjail/hooks");
     let directories = fs::read_dir(hooks).unwrap();
     let logs = directories.filter_map(|directory| {
@@ -356,13 +358,16 @@ fn keys_are_never_granted_and_are_named() {
         format!("{head}extends = \"strict\"\n\ngranted_by = \"operator\"\nview = \"own\"\n")
     );
     let refused: Vec<_> = learned["refused"].as_array().unwrap().iter().collect();
-    let told = |path: &str, operation: &str| {
+    let remedy_for = |path: &str, operation: &str| {
         let what = format!("{operation} {}", home.path(path).display());
         let found = refused.iter().find(|it| it["what"] == what);
         assert!(found.is_some(), "{what}: {learned}");
         found.unwrap()["remedy"].as_str().unwrap().to_owned()
     };
-    for remedy in [told(".ssh/id", "read"), told(".bashrc", "write")] {
+    for remedy in [
+        remedy_for(".ssh/id", "read"),
+        remedy_for(".bashrc", "write"),
+    ] {
         assert!(
             remedy.starts_with("never granted: it is, holds or lies in what"),
             "{remedy}"
@@ -380,7 +385,7 @@ fn keys_are_never_granted_and_are_named() {
 #[test]
 fn of_the_network_the_hosts_are_granted_that_were_reached() {
     let home = Home::new();
-    // A connection counts once a host answers: one that nobody waits for may be over before it begins.
+    // A connection counts once a host answers: one without a reader may be over before it begins.
     let script = "#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/$1 && read -r line <&3\n";
     home.write("p/hook.sh", script);
     let hook = home.path("p/hook.sh").display().to_string();
@@ -389,7 +394,7 @@ fn of_the_network_the_hosts_are_granted_that_were_reached() {
     let command = [hook.as_str(), port.as_str()];
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            // Who connected may be gone.
+            // The client may be gone.
             stream.unwrap().write_all(b"served\n").ok();
         }
     });
@@ -509,14 +514,14 @@ fn nothing_is_put_in_force_and_what_is_printed_is_a_diff() {
         String::from_utf8(output.stdout).unwrap(),
         "--- /dev/null\n+++ hook.toml\n@@ -0,0 +1,6 @@\n+description = \"what hook.sh needs, by hookjail learn\"\n+extends = \"workspace-ro\"\n+\n+granted_by = \"operator\"\n+spawn = \"threads\"\n+view = \"own\"\n"
     );
-    // Only where it is asked to, and over nothing that is there.
+    // The file is written only with `--output`, and never over another one.
     let file = home.path("p/learned.toml").display().to_string();
-    let to = ["learn", "--output", &file, "--", &hook];
-    assert_eq!(home.hookjail(&to, "{}").status.code(), Some(0));
+    let words = ["learn", "--output", &file, "--", &hook];
+    assert_eq!(home.hookjail(&words, "{}").status.code(), Some(0));
     let written = fs::read_to_string(&file).unwrap();
     assert!(written.contains("workspace-ro"), "{written}");
     fs::write(&file, "mine").unwrap();
-    assert_eq!(home.hookjail(&to, "{}").status.code(), Some(125));
+    assert_eq!(home.hookjail(&words, "{}").status.code(), Some(125));
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
 }
 
@@ -538,7 +543,7 @@ fn a_run_that_failed_is_named_with_its_stderr_and_nothing_is_proposed() {
         assert!(printed.contains(why), "{printed}");
         let note = format!("if it fetches packages: hookjail learn --network -- {hook}\n");
         assert!(printed.contains(&note), "{printed}");
-        // With a network that is none of the reasons.
+        // With a network the missing network is not one of the reasons.
         let output = home.hookjail(&["learn", "--network", "--", &hook], "{}");
         let printed = String::from_utf8(output.stderr).unwrap();
         assert!(
@@ -546,7 +551,7 @@ fn a_run_that_failed_is_named_with_its_stderr_and_nothing_is_proposed() {
             "{printed}"
         );
     }
-    // A guard that says no has not failed.
+    // A guard that refuses has not failed.
     home.write("p/hook.sh", "#!/bin/sh\necho no rm here >&2\nexit 2\n");
     let guard = home.learn(&["--as", "claude-code", "--point", "PreToolUse"], &[&hook]);
     assert_eq!(guard["green"], true, "{guard}");
@@ -572,7 +577,7 @@ fn events_without_an_effect_are_named() {
     }
 }
 
-/// What the first run did can keep the second from doing it again.
+/// Effects of the first run can keep the second from repeating it.
 #[test]
 fn a_hook_that_ends_otherwise_under_what_was_learnt_is_said_to() {
     let home = Home::new();
@@ -636,21 +641,21 @@ fn a_refused_call_is_told_in_one_line_with_the_command_that_learns() {
             .collect::<Vec<_>>()
     };
 
-    let told = run("strict", &hook);
-    assert!(told[0].contains("spawn = \"processes\""), "{told:?}");
+    let denials = run("strict", &hook);
+    assert!(denials[0].contains("spawn = \"processes\""), "{denials:?}");
     assert!(
-        told[0].ends_with(&format!("(hookjail learn -- {hook})")),
-        "{told:?}"
+        denials[0].ends_with(&format!("(hookjail learn -- {hook})")),
+        "{denials:?}"
     );
 
     let blind = home.path("p/blind.sh").display().to_string();
-    let told = run("strict", &blind);
-    assert!(told[0].contains("are not observed"), "{told:?}");
+    let denials = run("strict", &blind);
+    assert!(denials[0].contains("are not observed"), "{denials:?}");
     assert!(
-        told[0].contains(&format!("hookjail learn -- {blind}")),
-        "{told:?}"
+        denials[0].contains(&format!("hookjail learn -- {blind}")),
+        "{denials:?}"
     );
-    // Where nothing failed, nobody looks for why.
+    // Where nothing failed, no cause is looked for.
     assert_eq!(run("pipeline", &hook), Vec::<String>::new());
 }
 
@@ -667,8 +672,8 @@ fn where_files_cannot_be_observed_that_is_said_and_nothing_is_proposed() {
 
     assert_eq!(blind.status.code(), Some(125), "{blind:?}");
     assert_eq!(blind.stdout, b"");
-    let told = String::from_utf8(blind.stderr).unwrap();
-    assert!(told.contains("cannot be observed here"), "{told}");
+    let stderr = String::from_utf8(blind.stderr).unwrap();
+    assert!(stderr.contains("cannot be observed here"), "{stderr}");
     let seeing = home.hookjail(&words, "{}");
     assert_eq!(seeing.status.code(), Some(0), "{seeing:?}");
 }
@@ -679,7 +684,10 @@ mod as_root {
 
     #[test]
     #[ignore = "needs root"]
-    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test starts the program under test"
+    )]
     fn root_learns_what_hooks_with_users_of_their_own_need() {
         needs_root();
         let home = Home::new();
@@ -742,7 +750,7 @@ mod with_tools {
         home.write(".gitconfig", "[user]\nname = a\n");
         home.write("p/a.txt", "a\n");
         let git = |words: &[&str]| {
-            #[expect(clippy::disallowed_methods, reason = "it makes the repository")]
+            #[expect(clippy::disallowed_methods, reason = "the test makes the repository")]
             let made = Command::new("git")
                 .args(words)
                 .current_dir(home.path("p"))

@@ -1,4 +1,5 @@
-//! From a denied hook to one that works: `hookjail learn` writes the profile, allows the hook under it and has the settings name it.
+//! From a denied hook to one that works: `hookjail learn` writes the profile, allows the hook under it and has the settings
+//! name it.
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Output};
 
@@ -74,11 +75,11 @@ fn a_denied_logger_works_after_one_command() {
     assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), &b""[..]));
     assert!(home.text(LOG).len() > before);
 
-    // What it needs later comes on top of what it has.
+    // Later needs come on top of the grants that the hook has.
     home.write("notes/more", "");
     let script = home.text(HOOK);
     home.script(HOOK, &format!("{script}echo x >>~/notes/more\n"));
-    home.own();
+    home.give_to_user();
     let again = home.hookjail(&["learn", "--yes", "--", ".claude/hooks/log-tools.sh"]);
     assert!(again.status.success(), "{again:?}");
     let written = home.text(PROFILE);
@@ -151,7 +152,7 @@ fn a_log_whose_name_changes_gets_its_directory() {
         HOOK,
         "#!/bin/sh\nread -r event\necho \"$event\" >>~/notes/$(date +%F).jsonl\n",
     );
-    home.own();
+    home.give_to_user();
     let done = home.hookjail(&["learn", "--yes", "--", ".claude/hooks/log-tools.sh"]);
     let notes = home.path("notes").display().to_string();
     let added = format!("+ write and make files in {notes}\n");
@@ -195,7 +196,7 @@ fn a_denied_hook_without_an_answer_is_named_to_the_user_once_a_session() {
     let script = |end: &str| {
         let script = format!("#!/bin/sh\ncat >/dev/null\necho x >>~/notes/tools.jsonl\n{end}\n");
         home.script(HOOK, &script);
-        home.own();
+        home.give_to_user();
         let allowed = home.hookjail(&["allow", "--yes"]);
         assert!(allowed.status.success(), "{allowed:?}");
     };
@@ -221,10 +222,10 @@ fn a_denied_hook_without_an_answer_is_named_to_the_user_once_a_session() {
     script("echo '{\"continue\": true}'");
     assert_eq!(fire("three"), "{\"continue\": true}\n");
     home.script(HOOK, "#!/bin/sh\ncat >/dev/null\n");
-    home.own();
+    home.give_to_user();
     home.hookjail(&["allow", "--yes"]);
     assert_eq!(fire("four"), "");
-    // What was denied is learnt by the command that the remark names.
+    // The command that the remark names learns the denied access.
     script("exit 0");
     assert_eq!(fire("three"), remark);
     let status = both(&home.hookjail(&["status"]));
@@ -232,7 +233,7 @@ fn a_denied_hook_without_an_answer_is_named_to_the_user_once_a_session() {
         "denied        1 hook in its last run; give the last what it lacks: hookjail learn --last";
     assert!(status.contains(denied), "{status}");
     home.script(HOOK, "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
     for _ in 0..2 {
         fire("three");
     }
@@ -314,7 +315,7 @@ fn nothing_is_put_in_force_unless_somebody_agrees() {
 fn a_hook_that_needs_nothing_more_gets_no_profile() {
     let home = with_logger();
     home.script(HOOK, "#!/bin/sh\nread -r event\nread -r x <.git/config\n");
-    home.own();
+    home.give_to_user();
     let settings = home.text(SETTINGS);
 
     let done = home.hookjail(&["learn", "--yes", "--", ".claude/hooks/log-tools.sh"]);
@@ -356,7 +357,7 @@ fn a_log_where_hooks_lie_that_agents_run_is_refused_with_the_way_out() {
         HOOK,
         "#!/bin/sh\ncat >>\"$(dirname \"$0\")/../tools.log\"\n",
     );
-    home.own();
+    home.give_to_user();
     let done = home.hookjail(&["install", "claude-code", "--yes"]);
     assert!(done.status.success(), "{done:?}");
     assert!(fire(&home).status.success());

@@ -1,4 +1,4 @@
-//! Load leaves nothing behind, and what does not fit is refused at once.
+//! Load leaves nothing behind, and calls over a limit are refused at once.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,15 +15,15 @@ use crate::{
     },
 };
 
-/// What a daemon holds: descriptors and threads. Not the locks of the uids that it has leased: as many as hooks ever ran at
-/// once, kept for the next ones.
+/// Returns the numbers of descriptors and threads that a daemon holds. Locks of the uids that it has leased do not count: the
+/// daemon keeps as many as hooks ever ran at once, for the next ones.
 fn holdings(daemon: &Daemon) -> (usize, u64) {
     let held = descriptors(daemon).into_iter();
     let held = held.filter(|path| !path.starts_with("/run/hookjail/uids"));
     (held.count(), status_kib(daemon.pid(), "Threads"))
 }
 
-/// What the daemon's descriptors lead to.
+/// Returns the targets of the daemon's descriptors.
 fn descriptors(daemon: &Daemon) -> Vec<PathBuf> {
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap();
     // One may close between being listed and being read.
@@ -44,9 +44,9 @@ async fn assert_clean_after(daemon: &Daemon, before: (usize, u64), runs: usize) 
     assert_eq!(zombies_of(daemon.pid()), [""; 0]);
     until_clean(daemon).await;
     let records = daemon.records();
-    let of = |kind: &str| records.iter().filter(|record| *record == kind).count();
+    let count_of = |kind: &str| records.iter().filter(|record| *record == kind).count();
     assert_eq!(
-        (of("started"), of("ended"), records.len()),
+        (count_of("started"), count_of("ended"), records.len()),
         (runs, runs, 2 * runs)
     );
     assert_verifies(daemon.path());
@@ -74,7 +74,7 @@ async fn the_daemon_holds_no_descriptor_of_what_a_hook_that_runs_is_granted() {
 
     until("the release of the workspace", || {
         let held = descriptors(&daemon);
-        // The control: what descriptors lead to can be told.
+        // The control: the targets of descriptors are visible.
         assert!(held.iter().any(|path| path.ends_with("journal.jsonl")));
         !held.contains(&workspace)
     })
@@ -291,12 +291,12 @@ async fn where_memory_runs_out_hooks_are_killed_before_the_daemon() {
 
 /// Asserts that the kernel takes each process of a hook rather than its daemon.
 pub(crate) async fn are_killed_before_the_daemon(daemon: Daemon) {
-    let said = |id: u32| -> i32 {
+    let score_of = |id: u32| -> i32 {
         let path = format!("/proc/{id}/oom_score_adj");
         let text = std::fs::read_to_string(path).unwrap();
         text.trim().parse().unwrap()
     };
-    let own = said(std::process::id());
+    let own_score = score_of(std::process::id());
     let marker = a_minute();
     let script = format!("(sleep {marker} &) ; sleep {marker}");
     let mut client = daemon.client();
@@ -305,11 +305,11 @@ pub(crate) async fn are_killed_before_the_daemon(daemon: Daemon) {
     until("both sleeps", || processes_that(asleep).count() == 2).await;
 
     for (id, line) in processes_that(|line| line.contains(&marker)) {
-        assert_eq!(said(id), (own + 500).min(1000), "{line}");
+        assert_eq!(score_of(id), (own_score + 500).min(1000), "{line}");
     }
-    assert_eq!(said(daemon.pid()), own);
+    assert_eq!(score_of(daemon.pid()), own_score);
     let keeper = keeper_of(&daemon).unwrap();
-    assert_eq!(said(keeper.cast_unsigned()), own);
+    assert_eq!(score_of(keeper.cast_unsigned()), own_score);
     call.abort();
     until_gone(&marker).await;
 }

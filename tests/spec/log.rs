@@ -1,4 +1,4 @@
-//! `hookjail log`: a line a run, with what came of it and what helps.
+//! `hookjail log`: a line a run, with its result and its remedy.
 
 #![expect(
     clippy::disallowed_methods,
@@ -144,7 +144,7 @@ async fn what_confinement_denied_is_named_with_the_command_that_finds_the_hooks_
         .run(sh("strict", "/bin/ls / | /bin/cat"))
         .await
         .unwrap();
-    // The control: it is denied nothing, and says itself that something was.
+    // The controls: a run without a denial, and a run that is refused.
     daemon.run(sh("strict", "exit 0")).await.unwrap();
     daemon.run(sh("nowhere", "exit 0")).await.unwrap_err();
 

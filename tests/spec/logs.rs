@@ -1,4 +1,4 @@
-//! The log says what the daemon does and refuses: on stderr as text or JSON, or in journald, without secrets.
+//! The log reports the daemon's actions and refusals: on stderr as text or JSON, or in journald, without secrets.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, os::unix::net::UnixDatagram};
 
@@ -62,7 +62,7 @@ async fn each_refusal_is_a_line_with_reason_caller_profile_and_run() {
         assert!(line.contains(&expected), "{line}\n{expected}");
         assert!(line.contains(&format!(" {level} ")), "{line}");
     }
-    // What allows a hook is for the operator, who reads it here; nothing else says what was to be run.
+    // The operator reads the command that allows a hook here; no other line shows the hook's command.
     assert!(lines[2].contains(" approve=hookjail allow"));
     assert!(!daemon.log().contains("hushed"), "{}", daemon.log());
 }
@@ -105,16 +105,16 @@ async fn many_refusals_of_one_caller_are_few_lines_and_a_count() {
 
     let log = finished(daemon).await;
 
-    let of = |reason: &str| {
+    let lines_about = |reason: &str| {
         let begins = format!(" refused reason=\"{reason}\"");
         log.lines().filter(|line| line.contains(&begins)).count()
     };
-    assert_eq!(of("INVALID_REQUEST"), 1, "{log}");
+    assert_eq!(lines_about("INVALID_REQUEST"), 1, "{log}");
     let summary = Regex::new("more refused reason=\"PROFILE_UNKNOWN\" uid=\\d+ count=(\\d+)");
     let counts = summary.unwrap();
     let counts = counts.captures_iter(&log);
     let counts: Vec<usize> = counts.map(|it| it[1].parse().unwrap()).collect();
-    let lines = of("PROFILE_UNKNOWN") - counts.len();
+    let lines = lines_about("PROFILE_UNKNOWN") - counts.len();
     assert_eq!(lines + counts.iter().sum::<usize>(), 60, "{log}");
     // Ten in each window, of which a slow machine sees several.
     assert!((1..=10 * (counts.len() + 1)).contains(&lines), "{log}");
@@ -202,16 +202,16 @@ mod as_root {
         while let Ok(length) = journald.recv(&mut buffer) {
             entries.push(fields(&buffer[..length]));
         }
-        let of = |message: &str| {
+        let entry = |message: &str| {
             let mut found = entries
                 .iter()
                 .filter(|it| it["MESSAGE"].starts_with(message));
             found.next().unwrap_or_else(|| panic!("{entries:#?}"))
         };
-        let serving = of("serving socket=");
+        let serving = entry("serving socket=");
         assert_eq!(serving["PRIORITY"], "6");
         assert!(serving["HOOKJAIL_SOCKET"].ends_with("/sock"));
-        let refused = of("refused reason=\"PROFILE_UNKNOWN\" uid=0 ");
+        let refused = entry("refused reason=\"PROFILE_UNKNOWN\" uid=0 ");
         assert_eq!(refused["PRIORITY"], "4");
         assert_eq!(refused["HOOKJAIL_REASON"], "PROFILE_UNKNOWN");
         assert_eq!(refused["HOOKJAIL_UID"], "0");
@@ -237,7 +237,7 @@ mod as_root {
         assert!(log.contains("<6>serving socket="), "{log}");
         assert!(log.contains("<4>refused reason=\"PROFILE_UNKNOWN\""));
 
-        // What keeps it from starting is an error.
+        // A reason that keeps the daemon from starting is an error.
         let setup = Setup {
             config: "[server]\nmode = \"no mode\"\n".to_owned(),
             ..setup

@@ -1,7 +1,7 @@
 //! Events of runtimes that are newer than their contracts here.
 
 use crate::{
-    adopt::{ended, in_place, places, told, written},
+    adopt::{ended, in_place, outcome_of, places, written},
     support::Daemon,
 };
 
@@ -43,7 +43,12 @@ async fn a_hook_at_a_point_of_a_newer_runtime_ends_as_it_does_without_hookjail()
         let bare = ended(&here, &[hook], payload);
         assert_eq!(bare.status.code(), Some(3));
         let run = ended(&here, &in_place(runtime, &socket, &[], hook), payload);
-        assert_eq!(run.status.code(), Some(3), "{runtime}: {:?}", told(&run));
+        assert_eq!(
+            run.status.code(),
+            Some(3),
+            "{runtime}: {:?}",
+            outcome_of(&run)
+        );
         assert_eq!(run.stdout, bare.stdout, "{runtime}");
         assert_eq!(run.stderr, bare.stderr, "{runtime}");
     }
@@ -60,7 +65,7 @@ async fn a_refusal_at_a_point_of_a_newer_runtime_is_its_most_general_no() {
             &in_place(runtime, &nowhere, &[], "/bin/true"),
             payload,
         );
-        let (code, stdout, stderr) = told(&refused);
+        let (code, stdout, stderr) = outcome_of(&refused);
         // No hook of infer's stops anything.
         let expected = if runtime == "infer" { 125 } else { 2 };
         assert_eq!(code, Some(expected), "{runtime}: {stdout} {stderr}");
@@ -84,6 +89,11 @@ async fn a_point_that_differs_in_case_alone_is_the_listed_one() {
     ] {
         // A guard that breaks is a denial before a call.
         let run = ended(&here, &in_place(runtime, &socket, &[], hook), payload);
-        assert_eq!(run.status.code(), Some(2), "{runtime}: {:?}", told(&run));
+        assert_eq!(
+            run.status.code(),
+            Some(2),
+            "{runtime}: {:?}",
+            outcome_of(&run)
+        );
     }
 }

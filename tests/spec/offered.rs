@@ -21,7 +21,7 @@ use tokio_stream::{
 use tonic::{Request, Response, Status, transport::Server};
 
 use crate::{
-    adopt::{CASES, assert_is_no, ended, in_place, places, told, written},
+    adopt::{CASES, assert_is_no, ended, in_place, outcome_of, places, written},
     support::{Daemon, Setup, directory, program, thin},
 };
 
@@ -336,7 +336,7 @@ async fn a_hook_has_the_variables_that_an_operators_own_profile_admits_and_runs_
         let words = [&["env"], &VARIABLES[..], &words].concat();
         let output = ended(&here, &words, CASES[0].harmless);
         assert_eq!(
-            told(&output),
+            outcome_of(&output),
             (Some(0), expected.to_owned(), String::new()),
             "{profile}"
         );

@@ -1,7 +1,7 @@
 //! Agents that read a file of hooks that is another agent's: their payloads get the hook's own answer.
 
 use crate::{
-    adopt::{CASES, ended, in_place, places, told, written},
+    adopt::{CASES, ended, in_place, outcome_of, places, written},
     support::{Daemon, Setup},
 };
 
@@ -96,14 +96,14 @@ async fn payloads_of_other_agents_get_the_hooks_own_answer() {
         for (agent, payload) in answered {
             for command in commands() {
                 let payload = payload.replace("COMMAND", command);
-                let bare = told(&ended(&project, &[hook], &payload));
+                let bare = outcome_of(&ended(&project, &[hook], &payload));
                 let stops = bare.0 == Some(2) || bare.1.contains("deny");
                 assert_eq!(stops, command != "ls", "{agent}: {bare:?}");
                 if name == "code" {
                     assert_eq!(bare.2, payload, "{agent}");
                 }
                 let words = in_place("claude-code", &socket, &[], hook);
-                let inside = told(&ended(&project, &words, &payload));
+                let inside = outcome_of(&ended(&project, &words, &payload));
                 assert_eq!(inside, bare, "{agent}, by {name}");
             }
         }
@@ -126,9 +126,9 @@ async fn payloads_of_other_agents_deny_nothing_of_themselves_in_any_runtimes_fil
         for (agent, payload) in of_a_tool {
             for command in commands() {
                 let payload = payload.replace("COMMAND", command);
-                let bare = told(&ended(&project, &[hook], &payload));
+                let bare = outcome_of(&ended(&project, &[hook], &payload));
                 let words = in_place(runtime, &socket, &[], hook);
-                let inside = told(&ended(&project, &words, &payload));
+                let inside = outcome_of(&ended(&project, &words, &payload));
                 assert_eq!(inside, bare, "{agent} in {runtime}'s file");
             }
         }
@@ -151,9 +151,9 @@ async fn a_point_in_another_case_is_that_point_for_every_runtime() {
         for point in [case.point.to_lowercase(), case.point.to_uppercase()] {
             for payload in [case.harmless, case.harmful] {
                 let other = payload.replacen(case.point, &point, 1);
-                let bare = told(&ended(&project, &[hook], &other));
+                let bare = outcome_of(&ended(&project, &[hook], &other));
                 let words = in_place(case.runtime, &socket, &[], hook);
-                let inside = told(&ended(&project, &words, &other));
+                let inside = outcome_of(&ended(&project, &words, &other));
                 assert_eq!(inside, bare, "{}: {point}", case.runtime);
             }
             let other = case.harmless.replacen(case.point, &point, 1);
@@ -177,7 +177,7 @@ async fn a_refusal_of_a_payload_that_is_another_agents_is_an_exit_code() {
     let hook = hook.to_str().unwrap();
     for (agent, payload) in PAYLOADS {
         let words = in_place("claude-code", &socket, &[], hook);
-        let (code, stdout, stderr) = told(&ended(&project, &words, payload));
+        let (code, stdout, stderr) = outcome_of(&ended(&project, &words, payload));
         assert!(stderr.contains("CONSENT_REQUIRED"), "{agent}: {stderr}");
         let is_own = payload.contains(r#""hook_event_name":"PreToolUse""#);
         let expected = if is_own { Some(0) } else { Some(2) };
@@ -200,10 +200,10 @@ async fn a_payload_that_cannot_be_read_is_denied_with_one_sentence() {
         ("codex", r#"{"hook_event_name":["PreToolUse"]}"#),
     ];
     for (runtime, payload) in unreadable {
-        let bare = told(&ended(&project, &[hook], payload));
+        let bare = outcome_of(&ended(&project, &[hook], payload));
         assert_eq!(bare, (Some(0), "it ran\n".to_owned(), String::new()));
         let words = in_place(runtime, &socket, &[], hook);
-        let (code, stdout, stderr) = told(&ended(&project, &words, payload));
+        let (code, stdout, stderr) = outcome_of(&ended(&project, &words, payload));
         assert_eq!((code, &*stdout), (Some(2), ""), "{payload}: {stderr}");
         let is_short = stderr.lines().count() == 1 && stderr.len() < 200;
         assert!(

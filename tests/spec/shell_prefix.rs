@@ -135,7 +135,7 @@ fn a_plugins_hook_is_bound_to_its_place_and_its_script() {
         home.write(&format!("{root}/lib/words.sh"), "word='no rm here'\n");
         home.script(&format!("{root}/hooks/guard.sh"), guard);
     }
-    home.own();
+    home.give_to_user();
     let root = ".claude/plugins/cache/market/guard/1.0.0";
     let line = "\"${CLAUDE_PLUGIN_ROOT}\"/hooks/guard.sh";
     let refused = hook(&home, line, Some(root), &call("ls"));
@@ -175,7 +175,7 @@ fn a_plugins_hook_is_bound_to_its_place_and_its_script() {
     );
     assert!(stdout(&updated).contains("\"deny\""), "{updated:?}");
     home.script(&format!("{root}/hooks/guard.sh"), "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
     let changed = hook(&home, line, Some(root), &call("ls"));
     assert!(stdout(&changed).contains("DIGEST_MISMATCH"), "{changed:?}");
 }
@@ -310,7 +310,7 @@ fn an_updated_plugin_is_refused_until_it_is_allowed_and_settings_that_switch_the
     assert!(home.hookjail(&["allow", "--check"]).status.success());
 
     home.script(&format!("{ROOT}/guard.sh"), "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
 
     let refused = by_its_shell(&home, LINE, Some(ROOT), &call("ls"));
     assert!(stdout(&refused).contains("DIGEST_MISMATCH"), "{refused:?}");
@@ -434,7 +434,7 @@ fn private_settings_of_a_project_confine_its_hooks_and_the_shared_ones_stay() {
         "{checked}"
     );
     home.script("p/.claude/hooks/guard.sh", "#!/bin/sh\nexit 0\n");
-    home.own();
+    home.give_to_user();
     for words in [&["allow", "--check"][..], &["allow", "--all", "--check"]] {
         let checked = home.hookjail(words);
         assert_eq!(checked.status.code(), Some(1), "{checked:?}");

@@ -106,7 +106,7 @@ fn every_command_of_copilot_is_confined_or_named() {
         "---\nname: a\nhooks:\n  preToolUse:\n    - type: command\n      bash: agent\n---\n",
     );
     home.settings(SETTINGS, &one("PreToolUse", &guard()));
-    home.own();
+    home.give_to_user();
     let install = |runtime: &str| json(&home.hookjail(&["--json", "install", runtime, "--yes"]));
 
     let report = install("copilot");
@@ -340,7 +340,7 @@ fn settings_behind_a_link_to_the_users_own_file_are_edited_there() {
     )
     .unwrap();
     symlink("../shared/claude/settings.json", home.path(SETTINGS)).unwrap();
-    home.own();
+    home.give_to_user();
 
     let done = home.hookjail(&INSTALL);
 
@@ -370,7 +370,7 @@ fn settings_behind_other_links_stay_and_stop_no_other_file() {
     let outside = home.settings("other/x.json", &one("PreToolUse", &guard()));
     home.settings(SETTINGS, &one("PreToolUse", &guard()));
     symlink(home.path("other/x.json"), home.path(local)).unwrap();
-    home.own();
+    home.give_to_user();
     let done = home.hookjail(&INSTALL);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
     let report = json(&done);
@@ -386,7 +386,7 @@ fn settings_behind_other_links_stay_and_stop_no_other_file() {
     // Another user's file.
     if geteuid().is_root() {
         symlink("../other/x.json", home.path(".claude/settings.json")).unwrap();
-        home.own();
+        home.give_to_user();
         lchown(home.path("other/x.json"), Some(0), Some(0)).unwrap();
         let done = home.hookjail(&INSTALL);
         let report = json(&done);

@@ -517,7 +517,7 @@ fn without_a_repository_the_project_is_that_of_the_settings_or_the_current_direc
         if settings {
             home.write(&format!("{project}/.claude/settings.json"), "{}");
         }
-        home.own();
+        home.give_to_user();
         let directory = match settings {
             true => home.path("q/.claude/hooks"),
             false => home.path("r"),

@@ -3,7 +3,7 @@
 use std::{fs, io::Read, path::Path};
 
 use crate::{
-    adopt::{CASES, assert_is_no, ended, in_place, places, told, written},
+    adopt::{CASES, assert_is_no, ended, in_place, outcome_of, places, written},
     support::{Daemon, directory, program, thin},
     witness::install,
 };
@@ -34,7 +34,7 @@ async fn both_programs_end_alike() {
         ] {
             let words = in_place(case.runtime, socket, &[], hook);
             let [small, whole] = [words.clone(), by_the_whole(&program, &words)].map(|words| {
-                let (code, stdout, stderr) = told(&ended(&here, &words, payload));
+                let (code, stdout, stderr) = outcome_of(&ended(&here, &words, payload));
                 (code, without_id(stdout), without_id(stderr))
             });
             assert_eq!(small, whole, "{}", case.runtime);
@@ -48,7 +48,7 @@ fn it_names_its_version_without_the_program_beside_it() {
     for word in ["--version", "-V"] {
         let expected = format!("hookjail-run {}\n", env!("CARGO_PKG_VERSION"));
         assert_eq!(
-            told(&ended(directory.path(), &[&copy, word], "")),
+            outcome_of(&ended(directory.path(), &[&copy, word], "")),
             (Some(0), expected, String::new())
         );
     }

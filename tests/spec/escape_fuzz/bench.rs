@@ -1,4 +1,4 @@
-//! Has calls made by a hook, and sees what came of them: by the player's report, and from outside.
+//! Has calls made by a hook, and observes their effects: by the player's report, and from outside.
 
 use std::{
     collections::BTreeSet,
@@ -35,7 +35,7 @@ const WATCHED: [&str; 6] = ["/", "/tmp", "/var/tmp", "/dev/shm", "/usr", "/run"]
 pub(super) struct Bench {
     pub(super) daemon: Daemon,
     ground: Ground,
-    /// What lies there at first.
+    /// Entries of the ground at first.
     laid: BTreeSet<PathBuf>,
     player: Probe,
     pub(super) pools: Pools,
@@ -44,14 +44,14 @@ pub(super) struct Bench {
     _probe: Probe,
 }
 
-/// What a profile is under test for.
+/// A profile under test, with its model.
 #[derive(Clone, Debug)]
 pub(super) struct Side {
     pub(super) model: Model,
     pub(super) profile: String,
 }
 
-/// What was done.
+/// Counts of calls and their results.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) allowed: u64,
@@ -59,7 +59,7 @@ pub(super) struct Tally {
     pub(super) changed: u64,
     pub(super) distinct: BTreeSet<u32>,
     pub(super) ended: u64,
-    /// When something was found.
+    /// Time until something was found.
     pub(super) found_after: Option<Duration>,
     pub(super) hooks: u64,
     pub(super) killed: u64,
@@ -67,7 +67,7 @@ pub(super) struct Tally {
     pub(super) refused: u64,
 }
 
-/// Something that must not be.
+/// A break of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Break {
     /// The call, where one is to blame.
@@ -75,7 +75,7 @@ pub(super) struct Break {
     pub(super) what: String,
 }
 
-/// What one hook said.
+/// Output of one hook.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     /// Programs that calls have executed.
@@ -101,7 +101,7 @@ impl Bench {
         })
         .await;
         let probe = Probe::build();
-        let player = Probe::of("player.c", &["-fno-stack-protector"]);
+        let player = Probe::build_from("player.c", &["-fno-stack-protector"]);
         let user = probe.user(&daemon).await;
         let ground = Ground::lay(&daemon, &probe, user);
         let entries = [&ground.outside, &ground.workspace]
@@ -140,7 +140,7 @@ impl Bench {
         let policy = shipped_policy(shipped);
         let program = self.player.path();
         Side {
-            model: Model::of(&policy, &self.ground.workspace, &program),
+            model: Model::new(&policy, &self.ground.workspace, &program),
             profile: profile.to_owned(),
         }
     }
@@ -172,7 +172,7 @@ impl Bench {
         ]
     }
 
-    /// Has a list of calls made, none of which kills, and says what was wrong. A call that ends its hook is made, and the
+    /// Has a list of calls made, none of which kills, and returns the first fault. A call that ends its hook is made, and the
     /// next hook goes on behind it.
     pub(super) async fn round(
         &mut self,
@@ -186,7 +186,7 @@ impl Bench {
         while from < calls.len() {
             let (done, found) = self.play(side, &calls[from..], tally).await;
             if let Some(mut found) = found {
-                found.at = found.at.map(|at| at + from);
+                found.at = found.at.map(|index| index + from);
                 first = Some(found);
                 break;
             }
@@ -236,11 +236,16 @@ impl Bench {
     async fn play(&self, side: &Side, calls: &[Call], tally: &mut Tally) -> (usize, Option<Break>) {
         let (response, heard) = self.hook(side, calls, tally).await;
         let model = side.model.with_scratch(&heard.scratch);
-        let blame = |at, what: String| Some(Break { at: Some(at), what });
-        for (at, (call, report)) in calls.iter().zip(&heard.reports).enumerate() {
+        let blame = |index, what: String| {
+            Some(Break {
+                at: Some(index),
+                what,
+            })
+        };
+        for (index, (call, report)) in calls.iter().zip(&heard.reports).enumerate() {
             count(tally, &model, call, report);
             if let Some(fault) = model.fault(call, report, heard.pid) {
-                return (at, blame(at, format!("{fault}: {report:?}")));
+                return (index, blame(index, format!("{fault}: {report:?}")));
             }
         }
         let made = heard.reports.len();
@@ -274,7 +279,7 @@ impl Bench {
     ) -> (pb::ExecuteResponse, Heard) {
         tally.hooks += 1;
         let places = [&*self.ground.outside, &*self.ground.workspace];
-        // By what the table says to a process that is not known yet: what depends on its id never waits.
+        // By the table's answers to an unknown process: calls that depend on its id never wait.
         let refused = |call: &Call| matches!(side.model.verdict(call, 0), Verdict::Refused(_));
         let text = encode(calls, refused);
         let mut request = request(&self.player, &side.profile, places, &text);
@@ -300,18 +305,18 @@ impl Bench {
         let marker = self.ground.addresses().1.to_owned();
         for directory in WATCHED {
             let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-            // What hooks of a user of their own made, under any name; what others make in the meantime is theirs.
-            let own = nix::unistd::geteuid().as_raw() == self.user;
+            // Files of hooks with a user of their own, under any name; files that others make in the meantime are theirs.
+            let is_tests_user = nix::unistd::geteuid().as_raw() == self.user;
             let left = entries.filter(|entry| {
                 let belongs = || entry.metadata().is_ok_and(|file| file.uid() == self.user);
-                entry.file_name().to_string_lossy().contains(&marker) || !own && belongs()
+                entry.file_name().to_string_lossy().contains(&marker) || !is_tests_user && belongs()
             });
             seen.extend(left.map(|entry| entry.path().display().to_string()));
         }
         seen
     }
 
-    /// Makes the ground as it was.
+    /// Restores the ground.
     fn mend(&mut self) {
         for directory in WATCHED {
             let path = Path::new(directory).join(self.ground.addresses().1);
@@ -327,7 +332,7 @@ impl Bench {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
                 give(&path, self.user);
             }
-            // Whatever was not there is taken away, so that it can be made again.
+            // Every new file is removed, so that it can be made again.
             for entry in fs::read_dir(directory).unwrap().flatten() {
                 if !self.laid.contains(&entry.path()) {
                     fs::remove_file(entry.path()).ok();
@@ -373,7 +378,7 @@ pub(super) fn request(
     let argv = &mut request.hook.as_mut().unwrap().argv;
     argv.extend(places.map(|place| place.display().to_string()));
     request.event = event(format!("{{\"calls\":\"{calls}\"}}"));
-    // What stops the player stops it for so long.
+    // A call that stops the player stops it for this time.
     request.timeout = wall_time(5);
     request
 }
@@ -423,7 +428,7 @@ impl From<&[u8]> for Heard {
                 }
                 Some("x") => heard.executed.extend(words.next().map(str::to_owned)),
                 Some("e") => heard.finished = true,
-                other => unreachable!("the player says {other:?}: {line}"),
+                other => unreachable!("the player printed {other:?}: {line}"),
             }
         }
         heard

@@ -1,4 +1,4 @@
-//! System calls as they are handed to `tests/probes/player.c`, and chance that can be repeated.
+//! Syscalls as they are handed to `tests/probes/player.c`, and chance that can be repeated.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub(super) enum Arg {
     },
     /// Other text.
     Text(String),
-    /// A path with so many parts.
+    /// A path with this number of parts.
     Long(u64),
     /// These bytes.
     Bytes(Vec<u8>),
@@ -71,7 +71,7 @@ impl Call {
         values
     }
 
-    /// Returns the same call with one argument that says less, one after the other; paths and numbers stay.
+    /// Returns the same call with each argument in turn replaced by zero, where it is not zero already.
     pub(super) fn simpler(&self) -> impl Iterator<Item = Self> + '_ {
         (0..self.args.len())
             .filter(|&index| self.args[index] != Arg::Value(0))
@@ -109,7 +109,7 @@ impl fmt::Display for Arg {
             Self::Bytes(bytes) => f.write_str("b").and_then(|()| hex(f, bytes)),
             Self::Zeros => f.write_str("z"),
             Self::Vector => f.write_str("v"),
-            Self::Message(to) => f.write_str("m").and_then(|()| hex(f, to)),
+            Self::Message(bytes) => f.write_str("m").and_then(|()| hex(f, bytes)),
             Self::Words => f.write_str("e"),
             Self::Junk => f.write_str("j"),
         }
@@ -184,7 +184,7 @@ impl Chance {
         self.number() % limit
     }
 
-    /// Says yes one time in so many.
+    /// Returns true once in this number of times.
     pub(super) fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

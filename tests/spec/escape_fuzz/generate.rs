@@ -21,7 +21,7 @@ use super::{
     },
 };
 
-/// What calls could reach, as the player finds it: descriptors are those of its `set_up`.
+/// Targets that calls could reach, as the player finds them: descriptors are those of its `set_up`.
 #[derive(Clone, Debug)]
 pub(super) struct Pools {
     /// Socket addresses as the kernel takes them.
@@ -32,8 +32,8 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// Puts together what is worth trying, of which nothing may be had but what lies in the scratch directory and what
-    /// the profile grants. `marker` is in the name of whatever would be new.
+    /// Collects the targets that are worth trying; only those in the scratch directory and in the grants of the profile may be
+    /// reached. `marker` is in the name of everything that would be new.
     pub(super) fn new(
         outside: &std::path::Path,
         workspace: &std::path::Path,
@@ -183,7 +183,7 @@ impl Pools {
         };
         let shape = SHAPES
             .iter()
-            .find(|(of, _)| *of == number)
+            .find(|(number_of_shape, _)| *number_of_shape == number)
             .map_or(&[Any; 6][..], |(_, shape)| shape);
         let mut args: Vec<_> = shape
             .iter()
@@ -216,7 +216,7 @@ impl Pools {
     }
 
     fn argument(&self, chance: &mut Chance, kind: Kind) -> Arg {
-        // A path that the model follows stays one: it could not follow what is none.
+        // A path that the model follows stays one: the model could not follow anything else.
         let stays = matches!(kind, Path(..) | Junk | Length | Zeros);
         if !stays && chance.one_in(12) {
             return self.any(chance);
@@ -315,7 +315,7 @@ fn number(chance: &mut Chance) -> u32 {
     match chance.below(20) {
         0..=8 => known(chance),
         9..=16 => chance.pick(&SHAPES[..FAVOURITES]).0,
-        // Numbers that nobody has given a meaning, around the end of the table and far away.
+        // Numbers without a meaning, around the end of the table and far away.
         17 => newest() + u32::try_from(chance.below(64)).unwrap(),
         18 => 335 + u32::try_from(chance.below(89)).unwrap(),
         _ => {
@@ -351,7 +351,7 @@ fn at_the_edge(chance: &mut Chance, spec: &FilterSpec, call: &mut Call) {
     }
 }
 
-/// Takes from a call what would end or stop the player instead of telling something.
+/// Takes from a call everything that would end or stop the player instead of showing something.
 fn tame(chance: &mut Chance, call: &mut Call) {
     let value = |call: &Call, index: usize| call.values()[index] & 0xffff_ffff;
     match call.number() {
@@ -361,34 +361,34 @@ fn tame(chance: &mut Chance, call: &mut Call) {
             call.args[0] = Arg::Value(dirty(chance, first));
             call.args[1] = Arg::Value(199);
         }
-        // Signals that would stop or kill it: it may send them to itself.
+        // Signals that would stop or kill the player, which may send them to itself.
         nr::kill | nr::tgkill => {
             let index = if call.number() == nr::kill { 1 } else { 2 };
             if [9, 19, 20, 21, 22, 11, 7, 4, 8, 5, 31, 6].contains(&value(call, index)) {
                 call.args[index] = Arg::Value(28);
             }
         }
-        // What would be sent to it when a child ends.
+        // The signal that the player would get when a child ends.
         nr::clone => {
             if let Arg::Value(flags) = call.args[0] {
                 call.args[0] = Arg::Value(flags & !0xff);
             }
         }
         nr::timer_create => call.args[1] = Arg::Zeros,
-        // What it lives on, lowered for good: processor time, files, memory, stack.
+        // Resources that the player needs, lowered for good: processor time, files, memory, stack.
         nr::prlimit64 | nr::setrlimit => {
             let index = usize::from(call.number() == nr::prlimit64);
             if value(call, index) <= 9 || value(call, index) == 11 {
                 call.args[index] = Arg::Value(*chance.pick(&[4, 8, 10, 12, 13, 14, 15]));
             }
         }
-        // What it would not be looked at, or hardly run with.
+        // States in which the player could not be looked at, or would hardly run.
         nr::prctl if value(call, 0) == 4 => call.args[1] = Arg::Value(1),
         nr::sched_setscheduler if value(call, 1) & 0xff == 5 => call.args[1] = Arg::Value(3),
         nr::setpriority if (3..0x8000_0000).contains(&value(call, 2)) => {
             call.args[2] = Arg::Value(2);
         }
-        // Linking follows a link if told so.
+        // Linking follows a link only with this flag.
         nr::linkat => {
             let follows = has(value(call, 4), libc::AT_SYMLINK_FOLLOW);
             if let Arg::Path { follow, .. } = &mut call.args[1] {
@@ -416,7 +416,7 @@ fn flags(chance: &mut Chance) -> u64 {
             flags |= u64::try_from(flag).unwrap();
         }
     }
-    // Nobody is at the other end of what could be opened.
+    // A file that could be opened has no other end.
     flags |= u64::try_from(libc::O_NONBLOCK | libc::O_NOCTTY).unwrap();
     if chance.one_in(20) {
         flags = chance.number();

@@ -1,7 +1,7 @@
-//! Sets of grants made up by chance, laid over one tree of files: what a hook can do with each path is what a set of paths
-//! says, and a set that says something untrue is refused.
+//! Sets of grants made up by chance, laid over one tree of files. A hook can do with each path exactly what the set grants, and
+//! a set that contradicts itself is refused.
 //!
-//! `PROPTEST_CASES` says how many sets, a dozen by default.
+//! `PROPTEST_CASES` is the number of sets, a dozen by default.
 
 use std::{
     env, fs,
@@ -29,13 +29,13 @@ use crate::{
 
 const DIRECTORIES: [&str; 7] = ["a", "a/b", "a/b/c", "a/bc", "d", "d/e", "g"];
 
-/// What lies in each directory.
+/// Files in each directory.
 const FILES: [&str; 2] = ["f", "x"];
 
 /// Which paths are granted, and how.
 type Set = Vec<(String, Access)>;
 
-/// What can be done with a path.
+/// An operation on a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Deed {
     Empty,
@@ -68,7 +68,7 @@ fn sets() -> impl Strategy<Value = Set> {
     })
 }
 
-/// Whether a set says nothing untrue: grants add up, so nothing stays read-only below what can be written.
+/// Returns whether a set is consistent: grants add up, so nothing stays read-only below a writable directory.
 fn is_true(set: &Set) -> bool {
     set.iter().all(|(inner, access)| {
         let writable = |(outer, access): &(String, Access)| {
@@ -92,7 +92,7 @@ fn allows(set: &Set, path: &str, deed: Deed) -> bool {
     })
 }
 
-/// The tree of files, which everybody may do anything with: what refuses is Landlock.
+/// The tree of files, which every user may do anything with: only Landlock refuses.
 struct Tree {
     directory: TempDir,
 }
@@ -212,7 +212,7 @@ fn sets_of_grants_made_up_by_chance_give_what_a_set_of_paths_says() {
         max_shrink_iters: 64,
         ..Config::default()
     });
-    let player = Probe::of("player.c", &["-fno-stack-protector"]);
+    let player = Probe::build_from("player.c", &["-fno-stack-protector"]);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runner
         .run(&sets(), |set| runtime.block_on(holds(&set, &player)))

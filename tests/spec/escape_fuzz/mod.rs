@@ -1,8 +1,8 @@
-//! System calls made up by chance, made by a hook: every one must be answered as the table and the grants say, and nothing
-//! outside may change.
+//! Syscalls made up by chance, made by a hook: every one must be answered by the rules of the table and of the grants, and
+//! nothing outside may change.
 //!
-//! `HOOKJAIL_FUZZ_SECONDS` says how long (a few by default), `HOOKJAIL_FUZZ_SEED` repeats what an earlier run tried. A break
-//! is made as small as it gets and printed so that `HOOKJAIL_FUZZ_REPLAY` makes those calls alone:
+//! `HOOKJAIL_FUZZ_SECONDS` is the duration (a few by default), `HOOKJAIL_FUZZ_SEED` repeats the calls of an earlier run. A
+//! break is made as small as it gets and printed so that `HOOKJAIL_FUZZ_REPLAY` makes those calls alone:
 //!
 //! ```sh
 //! HOOKJAIL_FUZZ_SECONDS=3600 cargo test --test spec escape_fuzz -- --nocapture
@@ -11,7 +11,7 @@
 
 #![expect(
     clippy::print_stdout,
-    reason = "says what was tried, and how to try it again"
+    reason = "prints the calls, and how to repeat them"
 )]
 
 mod bench;
@@ -32,10 +32,10 @@ use self::{
     model::Verdict,
 };
 
-/// How many calls one hook makes.
+/// Number of calls of one hook.
 const BATCH: usize = 400;
 
-/// How many rounds a profile gets before the next has its turn.
+/// Number of rounds of a profile before the next has its turn.
 const TURN: u64 = 4;
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn calls_made_up_by_chance_are_answered_as_specified_and_change_nothing_ou
     report(seed, &tally, found.as_deref());
     bench.assert_well().await;
     assert!(found.is_none(), "{}", found.unwrap());
-    // It has reached what it could reach: else it would also find nothing where nothing works.
+    // The search has reached all kinds of results: else it would also find nothing where nothing works.
     assert!(tally.distinct.len() > 300, "{tally:?}");
     assert!(tally.allowed > 0 && tally.refused > 0 && tally.killed > 0);
     assert!(tally.opened > 0 && tally.changed > 0, "{tally:?}");
@@ -153,8 +153,8 @@ async fn describe(
     mut found: Break,
     tally: &mut Tally,
 ) -> String {
-    if let Some(at) = found.at {
-        calls.truncate(at + 1);
+    if let Some(last) = found.at {
+        calls.truncate(last + 1);
     }
     // By halves, quarters and so on, each left out where the rest breaks as well; the last call alone first, which is most
     // often all it takes.
@@ -163,16 +163,16 @@ async fn describe(
         (calls, found) = (last, same);
     }
     let mut part = calls.len().div_ceil(2);
-    // What does not break each time is not worth more.
+    // A break that does not repeat each time is not worth more.
     let give_up = Instant::now() + Duration::from_secs(30);
     while calls.len() > 1 && Instant::now() < give_up {
-        let mut at = 0;
-        while at < calls.len() && calls.len() > 1 {
-            let end = (at + part).min(calls.len());
-            let rest = [&calls[..at], &calls[end..]].concat();
+        let mut start = 0;
+        while start < calls.len() && calls.len() > 1 {
+            let end = (start + part).min(calls.len());
+            let rest = [&calls[..start], &calls[end..]].concat();
             match bench.round(side, &rest, tally).await {
                 Some(same) => (calls, found) = (rest, same),
-                None => at = end,
+                None => start = end,
             }
         }
         if part == 1 {
@@ -191,7 +191,7 @@ async fn describe(
     words(bench, side, &calls, &found)
 }
 
-/// Returns the calls with one that says less and breaks as well.
+/// Returns the calls with one of them simpler that break as well.
 async fn simplified(
     bench: &mut Bench,
     side: &Side,
@@ -212,7 +212,7 @@ async fn simplified(
     None
 }
 
-/// Says what broke and how to see it again.
+/// Returns the description of a break and the command line that repeats it.
 fn words(bench: &Bench, side: &Side, calls: &[Call], found: &Break) -> String {
     let names: Vec<_> = calls
         .iter()
@@ -226,7 +226,7 @@ fn words(bench: &Bench, side: &Side, calls: &[Call], found: &Break) -> String {
     )
 }
 
-/// Makes given calls.
+/// Repeats the calls of a replay.
 async fn again(bench: &mut Bench, replay: &str) {
     let (profile, calls) = replay.split_once(' ').expect("a profile and calls");
     let side = bench.side(profile);

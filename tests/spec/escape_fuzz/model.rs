@@ -1,4 +1,4 @@
-//! What must become of a call: what the table says about its number and arguments, what the grants say about its paths.
+//! The required result of a call: by the table for its number and arguments, by the grants for its paths.
 
 use std::path::{Path, PathBuf};
 
@@ -21,10 +21,10 @@ use super::{
 /// `uretprobe` and `uprobe`.
 const UNFILTERED: [u32; 2] = [335, 336];
 
-/// What the filters say about a call.
+/// Answer of the filters to a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
-    /// It reaches the kernel, whatever comes of it there. `Conditional`: because of its arguments.
+    /// The call reaches the kernel, with any result there. `conditional`: because of its arguments.
     Allowed {
         conditional: bool,
     },
@@ -32,7 +32,7 @@ pub(super) enum Verdict {
     Refused(i32),
 }
 
-/// What a hook may do: the filters' specification and the grants.
+/// Rights of a hook: the filters' specification and the grants.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) spec: FilterSpec,
@@ -43,7 +43,7 @@ pub(super) struct Model {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grants(Vec<(PathBuf, Right)>);
 
-/// What a tree is granted for.
+/// Purpose for which a tree is granted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Right {
     Granted(Access),
@@ -51,7 +51,7 @@ pub(super) enum Right {
     Scratch,
 }
 
-/// What a call does with a path.
+/// Use of a path by a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Use {
     Execute,
@@ -62,13 +62,13 @@ pub(super) enum Use {
     Change,
 }
 
-/// What the player said about one call.
+/// The player's report of one call.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Report {
     pub(super) answer: i64,
     /// Where paths led, by argument, before the call; `None`: nowhere.
     pub(super) paths: Vec<(usize, Option<String>)>,
-    /// What was opened: its flags, and where it is.
+    /// The opened file: its flags, and where it is.
     pub(super) opened: Option<(i32, String)>,
 }
 
@@ -98,8 +98,8 @@ impl Grants {
 }
 
 impl Model {
-    /// Returns what a profile says, as it is written, to a hook with this workspace.
-    pub(super) fn of(policy: &Policy, workspace: &Path, program: &Path) -> Self {
+    /// Returns the model of a profile, as it is written, for a hook with this workspace.
+    pub(super) fn new(policy: &Policy, workspace: &Path, program: &Path) -> Self {
         let Files {
             cache: _,
             hidden: _,
@@ -137,17 +137,17 @@ impl Model {
     /// Returns the same for a hook with this scratch directory.
     pub(super) fn with_scratch(&self, scratch: &Path) -> Self {
         let mut model = self.clone();
-        // It is gone by the time its hook has ended.
+        // The directory is gone by the time its hook has ended.
         model.grants.0.push((scratch.to_owned(), Right::Scratch));
         model
     }
 
-    /// Returns what the table says about a call by the process `pid`.
+    /// Returns the answer of the table to a call by the process `pid`.
     pub(super) fn verdict(&self, call: &Call, pid: u32) -> Verdict {
         let values = call.values();
         match rule(&self.spec, call.number()) {
-            // Newer kernels show these to no filter. They end whoever makes them elsewhere than on a trampoline of the
-            // kernel's own, or do nothing.
+            // Newer kernels show these to no filter. They end a process that makes them elsewhere than on a trampoline of
+            // the kernel's own, or do nothing.
             _ if UNFILTERED.contains(&call.number()) => Verdict::Allowed { conditional: false },
             Rule::Allow => Verdict::Allowed { conditional: false },
             Rule::AllowWhen { ways, .. }
@@ -163,7 +163,7 @@ impl Model {
         }
     }
 
-    /// Says what is wrong about a call's answer, if anything is.
+    /// Returns the fault in a call's answer, if there is one.
     pub(super) fn fault(&self, call: &Call, report: &Report, pid: u32) -> Option<String> {
         let refused = i64::from(-libc::EPERM);
         match self.verdict(call, pid) {
@@ -181,16 +181,16 @@ impl Model {
         }
     }
 
-    /// Says which path a call that worked could not have used.
+    /// Returns the path without a grant that a call used successfully, if there is one.
     fn trespass(&self, call: &Call, report: &Report) -> Option<String> {
         if report.answer < 0 {
             return None;
         }
-        let denied = |path: &str, wanted| {
+        let denied = |path: &str, usage| {
             let path = path.strip_suffix("%20(deleted)").unwrap_or(path);
             // A pipe or a socket of its own has no path.
-            let outside = path.starts_with('/') && !self.grants.allow(Path::new(path), wanted);
-            outside.then(|| format!("{wanted:?} of {path}, which is granted nowhere"))
+            let outside = path.starts_with('/') && !self.grants.allow(Path::new(path), usage);
+            outside.then(|| format!("{usage:?} of {path}, which is granted nowhere"))
         };
         if let Some((flags, path)) = &report.opened {
             return uses_of_open(call, *flags, path)
@@ -212,7 +212,7 @@ impl Model {
 /// Returns what the filters of this kernel depend on.
 fn spec(metadata: Metadata, network: Network, spawn: Spawn) -> FilterSpec {
     FilterSpec {
-        // No newer one has rights that the filters would know of.
+        // No newer version has rights that concern the filters.
         landlock_abi: sys::landlock_abi().expect("Landlock"),
         metadata,
         mounts: false,
@@ -232,12 +232,12 @@ fn holds(test: &ArgTest, values: &[u64; 6], pid: u32) -> bool {
     (values[usize::from(test.index)] ^ value) & mask & test.width.mask() == 0
 }
 
-/// Calls that go through by their arguments, and to which the kernel itself may say EPERM.
+/// Returns whether the kernel itself may answer EPERM to a call that goes through by its arguments.
 fn may_be_refused_by_the_kernel(call: &Call) -> bool {
     let values = call.values();
     let low = |index: usize| values[index] & 0xffff_ffff;
     match call.number() {
-        // Signals: Landlock says who.
+        // Signals: Landlock decides about their targets.
         nr::kill | nr::tgkill => true,
         // Not to look at the time of a file of others; to append and nothing else.
         nr::fcntl => low(1) == u64::try_from(libc::F_SETFL).unwrap(),
@@ -277,9 +277,9 @@ fn use_of(number: u32) -> Option<Use> {
 
 /// Returns what opening has given, by the flags of the call and of what was opened.
 fn uses_of_open(call: &Call, flags: i32, path: &str) -> Vec<Use> {
-    let asked = match (call.number(), &call.args[..]) {
-        (nr::open, [_, Arg::Value(asked), ..]) => *asked,
-        (nr::openat, [_, _, Arg::Value(asked), ..]) => *asked,
+    let flags_of_call = match (call.number(), &call.args[..]) {
+        (nr::open, [_, Arg::Value(flags_of_call), ..]) => *flags_of_call,
+        (nr::openat, [_, _, Arg::Value(flags_of_call), ..]) => *flags_of_call,
         (nr::openat2, [_, _, Arg::Bytes(how), ..]) => {
             how.first_chunk().map_or(0, |how| u64::from_le_bytes(*how))
         }
@@ -296,8 +296,8 @@ fn uses_of_open(call: &Call, flags: i32, path: &str) -> Vec<Use> {
         // For neither, which no filter lets through.
         _ => vec![Use::Read, Use::Write],
     };
-    // What is no file has nothing to lose.
-    if has(asked, libc::O_TRUNC) && !path.starts_with("/dev/") {
+    // A device has no content to lose.
+    if has(flags_of_call, libc::O_TRUNC) && !path.starts_with("/dev/") {
         uses.push(Use::Write);
     }
     uses

@@ -1,8 +1,8 @@
-//! What the arguments of calls mean.
+//! Meanings of the arguments of calls.
 
 use hookjail_sandbox::seccomp::syscalls::nr;
 
-/// What an argument of a call means.
+/// Meaning of an argument of a call.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Address,
@@ -12,7 +12,7 @@ pub(super) enum Kind {
     Dir,
     Fd,
     Flags,
-    /// What `openat2` is told.
+    /// The structure that `openat2` takes.
     How,
     /// Memory of no use to the player.
     Junk,
@@ -33,8 +33,8 @@ use Kind::{
     Vector, Words, Zeros,
 };
 
-/// Calls whose arguments are more than numbers: those that could reach something, and those that must not take away what
-/// the player stands on. All others get any.
+/// Calls whose arguments are more than numbers: calls that could reach something, and calls that must not take away what the
+/// player stands on. All others get any.
 #[rustfmt::skip] // One line for each call.
 pub(super) const SHAPES: &[(u32, &[Kind])] = &[
     (nr::open, &[Text, Flags, Any]),
@@ -116,14 +116,14 @@ pub(super) const SHAPES: &[(u32, &[Kind])] = &[
     (nr::ftruncate, &[Fd, Length]),
     (nr::fallocate, &[Fd, Any, Length, Length]),
     (nr::getrandom, &[Bytes, Length, Any]),
-    // What would wait under a mask of signals that nothing gets through.
+    // Calls that would wait under a mask of signals that nothing gets through.
     (nr::rt_sigsuspend, &[Zeros, Any]),
     (nr::rt_sigtimedwait, &[Zeros, Bytes, Zeros, Any]),
     (nr::ppoll, &[Bytes, Any, Zeros, Zeros, Any]),
     (nr::pselect6, &[Any, Bytes, Bytes, Bytes, Zeros, Zeros]),
     (nr::epoll_pwait, &[Fd, Bytes, Any, Any, Zeros, Any]),
     (nr::epoll_pwait2, &[Fd, Bytes, Any, Zeros, Zeros, Any]),
-    // What takes memory away, or more of it than there is.
+    // Calls that take memory away, or more of it than there is.
     (nr::mmap, &[Junk, Length, Any, Any, Fd, Any]),
     (nr::munmap, &[Junk, Length]),
     (nr::mremap, &[Junk, Length, Length, Any, Junk]),
