@@ -192,7 +192,7 @@ impl ExplainArgs {
         if config
             .backends
             .by_profile()
-            .of(&policy.line)
+            .nearest(&policy.line)
             .contains(&BackendName::NOOP)
         {
             notes.push(
@@ -219,7 +219,7 @@ impl ExplainArgs {
                 NEWEST_ABI
             }
         };
-        FilterSpec::of(policy, abi)
+        FilterSpec::new(policy, abi)
     }
 
     fn reach(
@@ -246,7 +246,7 @@ fn waiter_of(
     command: Vec<OsString>,
 ) -> Result<Result<Waiter, NeverWaits>, Failure> {
     let mut argv = resolve_name(command)?;
-    let view = View::of(None, &policy.files);
+    let view = View::new(None, &policy.files);
     let path = Program::find(&argv, &policy.environment.path, view)?;
     argv[0] = path.clone().into_os_string();
     let directory = current_directory()?;

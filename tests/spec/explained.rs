@@ -726,7 +726,7 @@ async fn the_kernel_answers_system_calls_as_explain_says() {
     let (mut compared, mut allowed, mut refused, mut killed, mut told_apart) = (0, 0, 0, 0, 0);
     let mut wrong = Vec::new();
     for profile in ["strict", "pipeline", "workspace-rw", "outbound"] {
-        let spec = FilterSpec::of(&bound(&daemon, profile, &workspace), abi);
+        let spec = FilterSpec::new(&bound(&daemon, profile, &workspace), abi);
         let ask = |(number, arguments): &(u32, Arguments)| called(&spec, *number, arguments);
         let (deadly, harmless): (Vec<_>, Vec<_>) = calls
             .iter()
@@ -827,7 +827,7 @@ async fn the_kernel_lets_through_the_hosts_that_explain_says() {
     let mut verdicts = Vec::new();
     for profile in ["strict", "pipeline", "outbound", "named", "named-other"] {
         let policy = bound(&daemon, profile, &workspace);
-        let spec = FilterSpec::of(&policy, abi);
+        let spec = FilterSpec::new(&policy, abi);
         for (transport, words) in [
             (Transport::Tcp, ["tcp", &port(tcp.local_addr().unwrap())]),
             (Transport::Udp, ["udp", &port(udp.local_addr().unwrap())]),

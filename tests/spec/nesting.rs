@@ -366,10 +366,7 @@ fn read(reply: &serde_json::Value) -> Seen {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let message = text(&error["message"]);
     let (cause, fix) = match error["metadata"]["fix"].as_str() {
-        Some(fix) => (
-            message.replace(&format!("; to fix it: {fix}"), ""),
-            fix.to_owned(),
-        ),
+        Some(fix) => (message.replace(&format!("; {fix}"), ""), fix.to_owned()),
         None => {
             let (cause, fix) = message.rsplit_once("; ").unwrap_or((&message, ""));
             (cause.to_owned(), fix.to_owned())

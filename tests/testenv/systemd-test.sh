@@ -325,6 +325,6 @@ fi
 
 # nspawn's own list of calls refuses Landlock's: nothing runs, for that reason.
 refused=$("$here/nspawn-run.sh" -f -t 60 -p "$payload" -- './hookjail --json run -- /bin/true </dev/null' || true)
-[[ $refused == *BACKEND_UNCONFIRMED* && $refused == *"Landlock's system calls are refused here"* ]] ||
+[[ $refused == *BACKEND_UNCONFIRMED* && $refused == *"Landlock's syscalls are refused here"* ]] ||
   { echo "under nspawn's own list of calls: $refused" >&2; exit 1; }
 echo "systemd test: under nspawn's own list of calls it refuses, and says why"

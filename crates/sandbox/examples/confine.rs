@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         &[],
         None,
         OpenedFor::Oneself,
-        View::of(None, &profile.files),
+        View::new(None, &profile.files),
     )?;
     let task = HookTask {
         caller: &Peer::oneself(),

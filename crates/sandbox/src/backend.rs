@@ -25,13 +25,13 @@ const BACKENDS: [(BackendName, &str, &str); 4] = [
     (
         BackendName::CONTAINER,
         "Linux",
-        "A container, made by an OCI runtime; named by operators only.",
+        "A container, made by an OCI runtime. Only operators name it.",
     ),
     (BackendName::LANDLOCK, "Linux", "Landlock and seccomp."),
     (
         BackendName::NOOP,
         "",
-        "No confinement at all; named by operators only.",
+        "No confinement at all. Only operators name it.",
     ),
     (
         BackendName::SEATBELT,
@@ -135,7 +135,7 @@ impl fmt::Display for BackendName {
 pub struct Absent {
     /// Remedy for the operator.
     pub fix: String,
-    /// What is missing.
+    /// The missing facility or right.
     pub why: String,
 }
 
@@ -147,11 +147,11 @@ pub struct Unenforceable {
     pub axis: Axis,
     /// The backend.
     pub backend: BackendName,
-    /// What is missing.
+    /// The missing part.
     pub gap: String,
 }
 
-/// Abilities of a backend on this host, whatever the policy.
+/// Abilities of a backend on this host, regardless of the policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Host {
     /// The kernel's Landlock ABI; 0 where the backend does not use Landlock.
@@ -160,9 +160,8 @@ pub struct Host {
 
 /// A backend's claims about each axis that backends enforce.
 ///
-/// The runner enforces the other axes, and no backend can claim them: it builds the environment, closes descriptors,
-/// bounds output and ends the tree at the deadline, under every backend. There is no `Default`: a backend answers every
-/// axis.
+/// The runner enforces the other axes, and no backend can claim them. Under every backend the runner builds the environment,
+/// closes descriptors, bounds output and ends the tree at the deadline. There is no `Default`: a backend answers every axis.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "each field is the axis of its name")]
 pub struct Claims {
@@ -350,7 +349,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of a hook has run then, or its
-    /// tree is dead and the refusal says `released`.
+    /// tree is dead and the refusal has `released`.
     fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a>;
 
     /// Returns whether the backend itself limits the number of tasks. The self-test then probes that limit.

@@ -28,7 +28,7 @@ pub struct OwnUids(Option<Arc<HookUsers>>);
 
 impl<T> ByProfile<T> {
     /// Returns the value of the nearest profile in `line`: the profile itself, then those it extends.
-    pub fn of(&self, line: &[ProfileName]) -> &T {
+    pub fn nearest(&self, line: &[ProfileName]) -> &T {
         line.iter()
             .find_map(|name| self.profiles.get(name))
             .unwrap_or(&self.default)
@@ -41,27 +41,27 @@ impl<T> ByProfile<T> {
 }
 
 impl OwnUids {
-    /// No hook has: the daemon does not run as root.
+    /// No hook has its own uid: the daemon does not run as root.
     pub const NONE: Self = Self(None);
 
-    /// Those of a root daemon's hooks.
-    pub fn under(users: HookUsers) -> Self {
+    /// Decides for the hooks of a root daemon, by their users.
+    pub fn for_users(users: HookUsers) -> Self {
         Self(Some(Arc::new(users)))
     }
 
-    /// Returns whether hooks under a profile have.
+    /// Returns whether hooks under a profile have their own uids.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "hooks have uids of their own on Linux alone")
     )]
-    pub(crate) fn of(&self, policy: &Policy) -> bool {
+    pub(crate) fn has_own(&self, policy: &Policy) -> bool {
         let users = self.0.as_ref();
-        users.is_some_and(|users| *users.of(&policy.line) == RunAs::Pool)
+        users.is_some_and(|users| *users.nearest(&policy.line) == RunAs::Pool)
     }
 }
 
 impl Order {
-    /// Returns every listed backend once: those of the default first.
+    /// Returns every listed backend once, those of the default first.
     pub fn named(&self) -> Vec<BackendName> {
         let mut named = Vec::new();
         for &name in self.values().flatten() {
@@ -92,15 +92,15 @@ mod tests {
                 (name("child"), vec![NOOP]),
             ]),
         };
-        let of = |line: &[&str]| {
+        let nearest = |line: &[&str]| {
             let line: Vec<_> = line.iter().map(|text| name(text)).collect();
-            order.of(&line).to_vec()
+            order.nearest(&line).to_vec()
         };
-        assert_eq!(of(&["other"]), [LANDLOCK]);
-        assert_eq!(of(&["base"]), [LANDLOCK, NOOP]);
-        assert_eq!(of(&["child", "base"]), [NOOP]);
-        assert_eq!(of(&["grandchild", "child", "base"]), [NOOP]);
-        assert_eq!(of(&["sibling", "base"]), [LANDLOCK, NOOP]);
+        assert_eq!(nearest(&["other"]), [LANDLOCK]);
+        assert_eq!(nearest(&["base"]), [LANDLOCK, NOOP]);
+        assert_eq!(nearest(&["child", "base"]), [NOOP]);
+        assert_eq!(nearest(&["grandchild", "child", "base"]), [NOOP]);
+        assert_eq!(nearest(&["sibling", "base"]), [LANDLOCK, NOOP]);
         assert_eq!(order.named(), [LANDLOCK, NOOP]);
     }
 }

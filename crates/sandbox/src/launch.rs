@@ -53,7 +53,7 @@ impl Launched {
     ///
     /// # Errors
     ///
-    /// Fails where the child cannot be registered with the async runtime; it is then killed.
+    /// Fails where the child cannot be registered with the async runtime; the child is then killed.
     pub(crate) fn watch(self, pipes: Pipes) -> io::Result<Running> {
         let Self {
             armed,
@@ -86,15 +86,15 @@ impl Launcher {
             Arc::clone(&parts.keeper),
             parts.observer.clone(),
         ));
-        let own = Status::own()?;
-        let own_filters = own.seccomp_filters;
+        let status = Status::read_own()?;
+        let own_filters = status.seccomp_filters;
         let starts = Starts {
             in_cgroup: (parts.cgroups.as_ref()).is_ok_and(|cgroups| cgroups.has_clone3()),
             switch_uid: parts.identities.is_some(),
         };
         Ok(Self {
             init: Init::new()?,
-            pid_levels: own.pid_levels,
+            pid_levels: status.pid_levels,
             pools: Pools::new(denials, own_filters, parts.spawners, starts),
         })
     }
@@ -262,7 +262,7 @@ pub(crate) fn too_late(until: &Until, step: Step) -> Refusal {
 /// Renders a report's errno as text.
 pub(crate) fn why_stopped(errno: i32) -> String {
     match errno {
-        0 => "it was killed".to_owned(),
+        0 => "the child was killed".to_owned(),
         errno => io::Error::from_raw_os_error(errno).to_string(),
     }
 }
@@ -329,7 +329,7 @@ pub(crate) fn limits(
     );
     // Tasks are counted for each uid, so the limit applies only to hooks with their own.
     let has_own_uid = identity.is_some_and(|identity| identity.group.is_none());
-    // The cgroup is to refuse first: it counts what it refused.
+    // The cgroup is to refuse first, because it counts its refusals.
     let tasks = limits.tasks + u64::from(has_cgroup);
     set.extend(has_own_uid.then_some((Resource::RLIMIT_NPROC, tasks)));
     set.into_iter()
@@ -350,7 +350,10 @@ mod tests {
         for step in [Step::WorkingDirectory, Step::Landlock, Step::CanaryDenied] {
             let refusal = step_failed(BackendName::LANDLOCK, step, 0);
             assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
-            assert!(refusal.message.contains("it was killed"), "{refusal}");
+            assert!(
+                refusal.message.contains("the child was killed"),
+                "{refusal}"
+            );
         }
         for errno in [libc::ECONNREFUSED, libc::EKEYEXPIRED] {
             let refusal = step_failed(BackendName::LANDLOCK, Step::CanaryUnnamed, errno);

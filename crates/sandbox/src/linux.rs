@@ -37,7 +37,7 @@ pub(crate) const LACKING: &[&str] = &[];
 #[derive(Debug)]
 pub(crate) struct WaitingView {
     entrance: Entrance,
-    /// Directories that the view shows at the path of a link to them. What is mounted in them later does not show there.
+    /// Directories that the view shows at the path of a link to them. Later mounts in them do not show there.
     linked: Vec<PathBuf>,
 }
 

@@ -37,11 +37,11 @@ pub(crate) fn lacks(kind: &str, name: impl std::fmt::Display) -> bool {
         };
         let elements: Vec<_> = named.split_whitespace().map(split).collect();
         if !elements.is_empty() {
-            tracing::error!("HOOKJAIL_WEAKEN: this daemon does not confine as it says: {named}");
+            tracing::error!("HOOKJAIL_WEAKEN: this daemon does not confine as it reports: {named}");
         }
         elements
     });
     ELEMENTS
         .iter()
-        .any(|(of, lacking)| of == kind && *lacking == name.to_string())
+        .any(|(removed, removed_name)| removed == kind && *removed_name == name.to_string())
 }

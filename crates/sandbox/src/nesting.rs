@@ -25,5 +25,5 @@ impl Cause {
 /// The cause where a self-test's positive control fails, so that a denial would prove nothing.
 pub(crate) const CONTROL_FAILS: Cause = Cause {
     fix: Cow::Borrowed("allow it to hookjail in the filter, service or container around it"),
-    why: "it fails without confinement too, which shows nothing",
+    why: "the attempt fails without confinement too, which proves nothing",
 };

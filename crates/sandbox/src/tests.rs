@@ -58,12 +58,12 @@ fn table() -> String {
     let columns = [
         (
             "landlock",
-            [OwnUids::under(HookUsers::default()), OwnUids::NONE]
+            [OwnUids::for_users(HookUsers::default()), OwnUids::NONE]
                 .map(|own_uid| prepared(&Landlock::with_abi(NEWEST_ABI, own_uid))),
         ),
         (
             "container",
-            [OwnUids::under(HookUsers::default()), OwnUids::NONE]
+            [OwnUids::for_users(HookUsers::default()), OwnUids::NONE]
                 .map(|own_uid| prepared(&container(own_uid))),
         ),
         ("seatbelt", [(); 2].map(|()| seatbelt::axes(&strict))),
@@ -95,8 +95,8 @@ fn table() -> String {
 
 fn words(coverage: &Coverage) -> String {
     match coverage {
-        Coverage::Degraded { by, gap } => format!("degraded, {by}: {gap}"),
-        Coverage::Enforced { by } => format!("enforced, {by}"),
+        Coverage::Degraded { by: means, gap } => format!("degraded, {means}: {gap}"),
+        Coverage::Enforced { by: means } => format!("enforced, {means}"),
         Coverage::Ignored => "ignored".to_owned(),
     }
 }

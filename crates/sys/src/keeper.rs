@@ -5,8 +5,8 @@
 //! still names. The table is shared memory: each child writes its group before it executes a hook, the daemon clears it once
 //! the group is dead. Where runs have cgroups, the keeper kills the daemon's whole cgroup of runs, too, by its path in that memory.
 //!
-//! For the daemon that comes next, where the keeper is killed as well, each child writes its group into a file too, of which
-//! nothing is mapped: a mapped file ends whoever looks at it once the file is cut or its disk is full.
+//! For the daemon that comes next, where the keeper is killed as well, each child writes its group into a file too. This file
+//! is not mapped: a mapped file ends its readers once the file is cut or its disk is full.
 
 use std::{
     fs::File,
@@ -205,8 +205,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns the entry into which the child writes its group. It does so before it executes anything, so that it never has
-    /// children that the keeper does not watch.
+    /// Returns the entry into which the child writes its group. The child does so before it executes anything, so that it
+    /// never has children that the keeper does not watch.
     pub fn entry(&self) -> &'static AtomicI32 {
         &self.keeper.table.groups[self.index]
     }
@@ -257,7 +257,7 @@ pub struct NotedGroup {
     pub group: i32,
     /// The group's uid.
     pub uid: u32,
-    /// Whether filters decide about its system calls: 1 or 0.
+    /// Whether filters decide about its syscalls: 1 or 0.
     pub filtered: u32,
     /// Padding, so that all bytes are written.
     pub zero: u32,
@@ -290,7 +290,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.entry().store(0, Ordering::Release);
         if let Some(file) = self.keeper.notes.get() {
-            // What stays there is compared with what runs before anything is done about it.
+            // The next daemon compares remaining records with the running processes before it kills any.
             file.write_all_at(&[0; NotedGroup::BYTES], self.offset())
                 .ok();
         }
@@ -315,7 +315,7 @@ mod tests {
         assert!(keeper.watches(i32::MAX));
         assert_eq!(free.entry().load(Ordering::Acquire), 0);
         assert!(!keeper.watches(0));
-        // What the keeper of this test would kill at its end.
+        // The keeper of this test would kill this group at its end.
         taken.entry().store(0, Ordering::Release);
     }
 }

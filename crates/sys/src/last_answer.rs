@@ -60,8 +60,8 @@ const LEFT_ALONE: [c_int; 10] = [
 /// The highest signal number, including real-time signals.
 const HIGHEST: c_int = if cfg!(target_os = "linux") { 64 } else { 31 };
 
-/// Sets the answer for when this process has to end at once. It replaces any earlier one. Meant to be called a few times in the
-/// life of a process: none is freed.
+/// Sets the answer for when this process has to end at once, in place of any earlier one. Meant to be called a few times in
+/// the life of a process: none is freed.
 pub fn keep_last_answer(answer: LastAnswer) {
     LAST.store(Box::into_raw(Box::new(answer)), Ordering::Release);
 }
@@ -69,7 +69,7 @@ pub fn keep_last_answer(answer: LastAnswer) {
 /// Writes the kept answer and ends this process. Neither allocates nor locks, and runs no other code.
 pub fn give_last_answer() -> ! {
     let last = LAST.load(Ordering::Acquire);
-    // SAFETY: it is null, or a pointer that `keep_last_answer` made of a box that is never freed nor changed.
+    // SAFETY: `last` is null, or a pointer that `keep_last_answer` made of a box that is never freed nor changed.
     let code = match unsafe { last.as_ref() } {
         None => 2,
         Some(answer) => {
@@ -78,15 +78,15 @@ pub fn give_last_answer() -> ! {
             answer.code
         }
     };
-    // SAFETY: it ends this process and takes no pointer.
+    // SAFETY: `_exit` ends this process and takes no pointer.
     unsafe { libc::_exit(code) }
 }
 
-/// Schedules the kept answer for when a time is over, whatever this process does then. It replaces any earlier time; `None` = at
-/// no time. Meant for a process that answers signals.
+/// Schedules the kept answer for when a time is over, regardless of the process's work then, in place of any earlier time.
+/// `None` = at no time. Meant for a process that answers signals.
 pub fn give_last_answer_after(time: Option<Duration>) {
     let micros = time.map_or(0, |time| {
-        // Nothing at all would be no timer, and nobody waits for a century.
+        // Zero would be no timer, and no process waits for a century.
         let time = time.clamp(
             Duration::from_millis(1),
             Duration::from_secs(u32::MAX.into()),
@@ -97,15 +97,15 @@ pub fn give_last_answer_after(time: Option<Duration>) {
         it_interval: *TimeVal::microseconds(0).as_ref(),
         it_value: *TimeVal::microseconds(micros).as_ref(),
     };
-    // SAFETY: the pointer leads to a value that lives, and the old timer is not asked for. It fails for no time that is
-    // as long as this.
+    // SAFETY: the pointer leads to a value that lives, and the old timer is not asked for. The call does not fail for a time
+    // of at most this length.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) };
 }
 
-/// Handles the signals that would end this process by the kept answer, or blocks them. Blocked are those that nobody uses to end
-/// a process, all of them by one call. Meant for a process that has not started threads yet.
+/// Handles the signals that would end this process by the kept answer, or blocks them. Signals that are not used to end a
+/// process are blocked, all of them by one call. Meant for a process that has not started threads yet.
 ///
-/// Those that are ignored stay so, but for SIGALRM: whoever started this process may have had it ignored or held back.
+/// Ignored signals stay so, but for SIGALRM: the parent of this process may have had it ignored or held back.
 pub fn answer_signals() {
     let all = signals(|_| true);
     // Nothing comes in between.
@@ -117,7 +117,8 @@ pub fn answer_signals() {
         }
     }
     for signal in (1..=HIGHEST).filter(is_held_back) {
-        // SAFETY: the set is a valid value that lives. It fails for the C library's own signals, which are left alone then.
+        // SAFETY: the set is a valid value that lives. The call fails for the C library's own signals, which are left alone
+        // then.
         unsafe { libc::sigaddset(&raw mut mask, signal) };
     }
     // SAFETY: as above.
@@ -138,10 +139,11 @@ fn signals(is_one: impl Fn(&c_int) -> bool) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: the pointer leads to room for a set, which this makes an empty one.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: it was just made.
+    // SAFETY: the call above has just made the set.
     let mut set = unsafe { set.assume_init() };
     for signal in (1..=HIGHEST).filter(is_one) {
-        // SAFETY: the set is a valid value that lives. It fails for the C library's own signals, which are left alone then.
+        // SAFETY: the set is a valid value that lives. The call fails for the C library's own signals, which are left alone
+        // then.
         unsafe { libc::sigaddset(&raw mut set, signal) };
     }
     set
@@ -150,7 +152,7 @@ fn signals(is_one: impl Fn(&c_int) -> bool) -> libc::sigset_t {
 /// Changes this thread's signal mask, and returns the former one.
 fn change_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
     let mut old = signals(|_| false);
-    // SAFETY: both pointers lead to valid sets that live. It fails for no `how` that there is.
+    // SAFETY: both pointers lead to valid sets that live. The call fails for no valid `how`.
     unsafe { libc::pthread_sigmask(how, set, &raw mut old) };
     old
 }
@@ -166,8 +168,8 @@ fn handle(signal: c_int, handler: libc::sighandler_t) -> Option<libc::sighandler
     new.sa_mask = signals(|_| true);
     new.sa_sigaction = handler;
     // SAFETY: both pointers lead to values that live. The handler is SIG_IGN, or has the signature that is called without
-    // SA_SIGINFO, does only what may be done in a signal's context (an atomic load, write, _exit) and never returns. Where
-    // this fails, the signal ends the process as before.
+    // SA_SIGINFO. Such a handler does only what may be done in a signal's context (an atomic load, write, _exit) and never
+    // returns. Where this fails, the signal ends the process as before.
     let done = unsafe { libc::sigaction(signal, &raw const new, &raw mut old) };
     (done == 0).then_some(old.sa_sigaction)
 }

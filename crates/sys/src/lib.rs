@@ -1,8 +1,8 @@
 //! All unsafe code of hookjail: starting and reaping hooks, and calls without a safe wrapper.
 //!
-//! There are two sets of it under the same names. On Linux one clone starts hooks: a child of a multi-threaded process may
-//! only make raw system calls before `execve` (no allocation, no lock, no thread-local storage, no panic), so everything it
-//! needs is prepared in a `Job` beforehand, and what it did comes back through the job's `Report`. Elsewhere the standard
+//! There are two sets of it under the same names. On Linux one clone starts hooks. A child of a multi-threaded process may
+//! only make raw syscalls before `execve` (no allocation, no lock, no thread-local storage, no panic). So everything it
+//! needs is prepared in a `Job` beforehand, and its results come back through the job's `Report`. Elsewhere the standard
 //! library's `Command` starts them.
 
 #![expect(

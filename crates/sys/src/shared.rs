@@ -14,7 +14,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a process that waits for a run writes to its stdout, alone.
+/// The only byte that a process that waits for a run writes to its stdout.
 pub const WAITS: u8 = 6;
 
 /// Limit on descriptors, above any daemon's needs: 16,384 hooks and 65,536 connections.
@@ -53,7 +53,7 @@ pub enum Links {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum WaitStatus {
-    /// It exited with this code.
+    /// The process exited with this code.
     Exited(i32),
     /// This signal ended it.
     Signaled(i32),
@@ -76,14 +76,14 @@ pub struct Reaped {
 #[derive(Debug)]
 pub(crate) struct PointerList(Vec<*const libc::c_char>);
 
-// SAFETY: the pointers lead into CStrings that whoever has this list owns and never changes; moving a CString does not move its
-// bytes. They are read by the kernel only.
+// SAFETY: the pointers lead into CStrings that the owner of this list owns and never changes; moving a CString does not move
+// its bytes. Only the kernel reads them.
 unsafe impl Send for PointerList {}
 // SAFETY: as above; nothing is ever written through them.
 unsafe impl Sync for PointerList {}
 
 impl PointerList {
-    pub(crate) fn to(strings: &[CString]) -> Self {
+    pub(crate) fn new(strings: &[CString]) -> Self {
         Self(
             strings
                 .iter()
@@ -122,7 +122,7 @@ pub fn occupy_standard_fds() -> io::Result<()> {
 /// Returns the error of `getrlimit`.
 pub fn raise_descriptor_limit() -> io::Result<usize> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    // What is more is of no use, and some systems refuse "no limit".
+    // A higher limit is of no use, and some systems refuse "no limit".
     let wanted = hard.min(DESCRIPTORS).max(soft);
     // Why no error: where the system allows no more than there is, what there is has to do.
     let limit = match setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {

@@ -276,7 +276,7 @@ pub(super) fn bind(
         // A name without a slash is resolved in the container's root, by the profile's `PATH`.
         Some(_) => argv,
     };
-    let view = View::of(root.as_ref(), &policy.files);
+    let view = View::new(root.as_ref(), &policy.files);
     let path = Program::find(&argv, &policy.environment.path, view)?;
     argv[0] = path.clone().into_os_string();
     let within = terms.within.as_deref().map(directory).transpose()?;

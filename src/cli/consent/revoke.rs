@@ -137,7 +137,7 @@ fn written(config: &Config, words: &[OsString]) -> Result<BTreeSet<String>, Fail
     if let Some(root) = Assembly::root(config)? {
         // Each profile has its own `PATH` in the container's root.
         for policy in Assembly::registry(config)?.iter() {
-            let view = View::of(Some(&root), &policy.files);
+            let view = View::new(Some(&root), &policy.files);
             if let Ok(path) = Program::find(words, &policy.environment.path, view) {
                 let mut argv = words.to_vec();
                 argv[0] = path.into_os_string();

@@ -52,7 +52,7 @@ pub(super) fn read(
         let problem = "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun or runc";
         return Err(ConfigProblem::key("container.runtime", problem));
     }
-    match kind.or_else(|| RuntimeKind::of(&path)) {
+    match kind.or_else(|| RuntimeKind::from_program(&path)) {
         Some(kind) => Ok(Some(Runtime { kind, path, root })),
         None => Err(ConfigProblem::key(
             "container.kind",

@@ -844,7 +844,7 @@ fn sought<'a>(command: &'a str, policy: &'a Policy, hook: &'a Hook) -> Sought<'a
 /// Finds the working trees of a hook's repository, as far as its caller may look.
 fn trees(hook: &Hook, peer: &Peer) -> Option<Trees> {
     let place = hook.workspace.as_ref().or(hook.working_dir.as_ref())?;
-    let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+    let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
     Trees::find(place)
 }
 

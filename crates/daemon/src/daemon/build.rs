@@ -210,7 +210,7 @@ impl Assembly {
                 format!("make a directory in `{}`", config.paths.runtime.display()),
             ))?;
         let own_uids = match root {
-            true => OwnUids::under(config.hooks.users()),
+            true => OwnUids::for_users(config.hooks.users()),
             false => OwnUids::NONE,
         };
         if config.hooks.users().values().any(|it| *it == RunAs::Caller) {
@@ -329,7 +329,7 @@ impl Assembly {
         ) {
             let order = config.backends.by_profile();
             let can_name =
-                |policy: &Policy| order.of(&policy.line).contains(&BackendName::LANDLOCK);
+                |policy: &Policy| order.nearest(&policy.line).contains(&BackendName::LANDLOCK);
             registry.post_to(&post, &config.posting.hosts(), can_name, &network);
         }
         if let Some(bound) = &config.egress.allow {

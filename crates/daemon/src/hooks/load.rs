@@ -190,7 +190,7 @@ fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
     let opened = match file.user {
         None => trusted_file::open_own_or_roots(&file.path, File::options().read(true)),
         Some(FileUser { gid, uid }) => {
-            let _as_user = FileRights::of(uid, gid, &[]);
+            let _as_user = FileRights::for_user(uid, gid, &[]);
             trusted_file::open_of_user(uid, &file.path, File::options().read(true))
         }
     };

@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Returns the kind for a mode.
-    pub(crate) const fn of(mode: u32) -> Self {
+    pub(crate) const fn from_mode(mode: u32) -> Self {
         match mode & libc::S_IFMT {
             libc::S_IFBLK | libc::S_IFCHR => Self::Device,
             libc::S_IFDIR => Self::Directory,
@@ -147,7 +147,7 @@ impl Bundle<'_> {
 
     /// Returns the identity of the container's processes, as seen inside it.
     fn user(&self) -> Identity {
-        // Runtimes require that the one mapped user is root inside. It has no capability.
+        // Runtimes require that the one mapped user is root inside. This root has no capability.
         self.identity.clone().unwrap_or(Identity {
             gid: 0,
             group: None,

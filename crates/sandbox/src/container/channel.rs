@@ -45,7 +45,7 @@ pub(crate) struct Expected {
 /// The task of the first process after its check of the container.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) enum ContainerTask {
-    /// A child makes system calls: a self-test.
+    /// A child makes syscalls: a self-test.
     Attempt(Vec<Described>),
     /// A child executes a program.
     Execute {
@@ -87,7 +87,7 @@ pub(crate) enum Answer {
     Refused(String),
     /// A step of the child's set-up failed: the step's name and the errno.
     Stuck { errno: i32, step: String },
-    /// The hook is about to start. It may have run from here on, unless a later answer reports a failed step or exec.
+    /// The hook is about to start. The hook may have run from here on, unless a later answer reports a failed step or exec.
     Starting,
     /// The child has been released, with the errno of a failed exec. The child is not reaped until the daemon confirms
     /// that it has inspected it.

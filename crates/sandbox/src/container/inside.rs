@@ -1,5 +1,5 @@
-//! First process of a container, run by this same program. It verifies that the container is as ordered, starts a child
-//! that confines itself further and executes the hook, and reports how that ended.
+//! First process of a container, run by this same program. The process verifies that the container is as ordered, starts a
+//! child that confines itself further and executes the hook, and reports how that ended.
 //!
 //! The hook is not the first process itself: signals that the first process sends to itself do not end it, and it
 //! inherits orphans. When this process ends, the kernel kills all others in the container.
@@ -92,25 +92,25 @@ fn examine(order: &Order) -> io::Result<()> {
     for Expected {
         inode,
         limits,
-        path: at,
+        path: target,
         ..
     } in &order.expected
     {
-        let at = path(at);
-        let found = fs::metadata(at)
-            .map_err(|error| wrong(at, &format!("cannot be looked at: {error}")))?;
-        if inode.is_some_and(|inode| inode != Inode::of(&found)) {
-            return Err(wrong(at, "is not the file that was granted"));
+        let target = path(target);
+        let found = fs::metadata(target)
+            .map_err(|error| wrong(target, &format!("cannot be looked at: {error}")))?;
+        if inode.is_some_and(|inode| inode != Inode::new(&found)) {
+            return Err(wrong(target, "is not the file that was granted"));
         }
         if let Some((bytes, inodes)) = *limits {
-            let found = statfs(at)?;
+            let found = statfs(target)?;
             // The kernel counts whole blocks.
             let block = u64::try_from(found.block_size()).map_err(io::Error::other)?;
             let size = bytes.checked_next_multiple_of(block);
             let is_limited = size == found.blocks().checked_mul(block) && found.files() == inodes;
             if found.filesystem_type() != TMPFS_MAGIC || !is_limited {
                 return Err(wrong(
-                    at,
+                    target,
                     "has not the size and the number of files that were ordered",
                 ));
             }
@@ -156,12 +156,12 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
             inode,
             program,
         } => {
-            let at = path(&program);
-            let file = fs::File::open(at)?;
-            if Inode::of(&file.metadata()?) != inode {
+            let program_path = path(&program);
+            let file = fs::File::open(program_path)?;
+            if Inode::new(&file.metadata()?) != inode {
                 let message = format!(
                     "`{}` in the container is not the program that was admitted",
-                    at.display()
+                    program_path.display()
                 );
                 return Err(io::Error::other(message));
             }
@@ -179,7 +179,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     }
     let job = Job::new(JobParts {
         action,
-        // This process has tested them: it sees the same files as the child.
+        // This process has tested the canaries, and sees the same files as the child.
         canaries: None,
         cgroup: None,
         closing: Some(Arc::new(closing)),
@@ -274,7 +274,7 @@ fn send(daemon: &mut UnixStream, answer: &Answer) -> io::Result<()> {
 }
 
 impl Inode {
-    pub(crate) fn of(file: &fs::Metadata) -> Self {
+    pub(crate) fn new(file: &fs::Metadata) -> Self {
         Self {
             device: file.dev(),
             number: file.ino(),

@@ -1,6 +1,6 @@
 //! The container backend: confines by an OCI runtime of the host.
 //!
-//! Files that are not mounted into the container are absent; system calls are filtered as by the Landlock backend.
+//! Files that are not mounted into the container are absent; syscalls are filtered as by the Landlock backend.
 //!
 //! The runtime makes the container and executes this same program in it ([`inside`]), which checks the container and
 //! starts a child that loads the filters and executes the hook.
@@ -45,7 +45,7 @@ impl RuntimeKind {
     const ALL: [Self; 2] = [Self::Crun, Self::Runc];
 
     /// Returns the runtime's kind by its program's name.
-    pub fn of(program: &Path) -> Option<Self> {
+    pub fn from_program(program: &Path) -> Option<Self> {
         let name = program.file_name()?;
         Self::ALL.into_iter().find(|kind| name == kind.name())
     }
@@ -121,8 +121,8 @@ impl Container {
     }
 
     fn claims(&self, policy: &Policy) -> Claims {
-        const fn enforced(by: &'static str) -> Coverage {
-            Coverage::Enforced { by }
+        const fn enforced(means: &'static str) -> Coverage {
+            Coverage::Enforced { by: means }
         }
         Claims {
             cpu: cpu(policy, self.controllers),
@@ -142,7 +142,7 @@ impl Container {
                 Network::None => enforced("network namespace, seccomp"),
                 Network::Outbound => enforced("seccomp"),
             },
-            pids: pids(policy, self.own_uids.of(policy), self.controllers),
+            pids: pids(policy, self.own_uids.has_own(policy), self.controllers),
             read: enforced("mount namespace"),
             spawn: enforced("seccomp"),
             write: enforced("mount namespace"),
@@ -194,6 +194,6 @@ const fn filters(policy: &Policy) -> FilterSpec {
     FilterSpec {
         mounts: false,
         view: HookView::Machine,
-        ..FilterSpec::of(policy, NEWEST_ABI)
+        ..FilterSpec::new(policy, NEWEST_ABI)
     }
 }

@@ -62,8 +62,8 @@ pub(crate) fn examine(mountinfo: &str, expected: &[Expected]) -> Result<(), Stri
     }
     // Only the container's own places are checked here; the others are checked by inode.
     let missing = expected.iter().find(|place| {
-        let at = path(&place.path);
-        place.inode.is_none() && !mounts.iter().any(|mount| mount.point == at)
+        let point = path(&place.path);
+        place.inode.is_none() && !mounts.iter().any(|mount| mount.point == point)
     });
     match missing {
         Some(place) => Err(format!("`{}` is not mounted", path(&place.path).display())),

@@ -195,7 +195,7 @@ impl Call<'_> {
         let Self { spec, .. } = self;
         let fault = |e: io::Error| Fault::new("cannot prepare a container", e);
         let (cancel, deadline) = (&task.until.cancel, task.until.deadline);
-        let home = task.directory.own("container").map_err(fault)?;
+        let home = task.directory.own_directory("container").map_err(fault)?;
         let (listener, socket) = listen(&home, task.identity.as_ref()).map_err(fault)?;
         let scratch = task.directory.scratch();
         let mut binds = self.binds(task, &home, &socket)?;
@@ -214,7 +214,7 @@ impl Call<'_> {
         lay(&home, &bundle).map_err(fault)?;
         let order = self.order(task, &bundle).map_err(fault)?;
         let group = (self.runner).cgroup(task.caller, &task.policy.limits, inside::TASKS)?;
-        let command = Command::of(&spec.runtime, &home, &id)?;
+        let command = Command::new(&spec.runtime, &home, &id)?;
         let runtime = self.call(command, task).await?;
         let exit = match runtime.watch() {
             Ok(exit) => exit,
@@ -224,7 +224,7 @@ impl Call<'_> {
             }
         };
         let mut talk = None;
-        let made = by(deadline, async {
+        let made = before(deadline, async {
             let channel = tokio::select! {
                 biased;
                 accepted = listener.accept() => accepted.map_err(|e| Some(Stop::from(fault(e))))?.0,
@@ -371,7 +371,7 @@ impl Call<'_> {
             umask: 0o077,
             working_dir: Arc::new(File::open(working_dir).map_err(fault)?.into()),
         })
-        .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;
+        .map_err(|_| Fault::new("cannot prepare a child", "no filter can be too long"))?;
         let job = Arc::new(job);
         let Launched {
             armed,
@@ -413,9 +413,9 @@ impl Call<'_> {
         let devices = home.join("dev");
         directory(&devices).map_err(fault)?;
         let mut binds = vec![
-            own(&program, inside::PROGRAM, true, false)?,
-            own(socket, inside::SOCKET, false, true)?,
-            own(&devices, "/dev", false, false)?,
+            own_file(&program, inside::PROGRAM, true, false)?,
+            own_file(socket, inside::SOCKET, false, true)?,
+            own_file(&devices, "/dev", false, false)?,
         ];
         let canary = self.runner.granted_canary();
         let root = self.runner.places.root();
@@ -434,7 +434,7 @@ impl Call<'_> {
                     device: found.st_dev,
                     number: found.st_ino,
                 },
-                kind: Kind::of(found.st_mode),
+                kind: Kind::from_mode(found.st_mode),
                 source: utf8(&fd_path(&grant.target).map_err(fault)?)?.to_owned(),
                 target: utf8(&grant.path)?.to_owned(),
                 writable,
@@ -507,7 +507,7 @@ struct Command {
 
 impl Command {
     /// Returns the command of a runtime that makes a container and ends with it.
-    fn of(runtime: &Runtime, home: &Path, id: &str) -> Result<Self, Stop> {
+    fn new(runtime: &Runtime, home: &Path, id: &str) -> Result<Self, Stop> {
         let fault = |e: NulError| Fault::new("cannot start the container runtime", e);
         let program = runtime
             .open()
@@ -533,14 +533,14 @@ impl Command {
 }
 
 /// Returns a mount of one of the daemon's own files.
-fn own(source: &Path, target: &str, executable: bool, writable: bool) -> Result<Bind, Stop> {
+fn own_file(source: &Path, target: &str, executable: bool, writable: bool) -> Result<Bind, Stop> {
     let found = source
         .metadata()
         .map_err(|e| Fault::new("cannot look at what a container is to have", e))?;
     Ok(Bind {
         executable,
-        inode: Inode::of(&found),
-        kind: Kind::of(found.mode()),
+        inode: Inode::new(&found),
+        kind: Kind::from_mode(found.mode()),
         source: utf8(source)?.to_owned(),
         target: target.to_owned(),
         writable,
@@ -551,7 +551,7 @@ fn own(source: &Path, target: &str, executable: bool, writable: bool) -> Result<
 ///
 /// A result that arrived in time counts even if this process was paused past the deadline: [`READ_GRACE`] is left to
 /// read it.
-async fn by<T>(deadline: Instant, wait: impl Future<Output = T>) -> Result<T, Elapsed> {
+async fn before<T>(deadline: Instant, wait: impl Future<Output = T>) -> Result<T, Elapsed> {
     tokio::pin!(wait);
     match timeout_at(deadline.into(), &mut wait).await {
         Err(_) => timeout(READ_GRACE, wait).await,
@@ -569,7 +569,7 @@ fn covers(root: Option<&Root>, outer: &Bind, inner: &Bind) -> bool {
     };
     target.starts_with(&outer.target)
         && !inner.writable
-        && shown().is_ok_and(|found| Inode::of(&found) == inner.inode)
+        && shown().is_ok_and(|found| Inode::new(&found) == inner.inode)
 }
 
 /// Returns the path of an open file.
@@ -763,7 +763,7 @@ impl RunningHook for Running {
     fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish {
         let running = *self;
         Box::pin(async {
-            let gone = |gone| Fault::new("cannot tell how a hook ended", gone).into();
+            let gone = |gone| Fault::new("the end of a hook is unknown", gone).into();
             running.finish(supervision).await.map_err(gone)
         })
     }
@@ -826,7 +826,7 @@ fn make_place(root: &Path, below: &Path, is_directory: bool) -> io::Result<()> {
 /// Makes a directory that a hook can traverse, if it is missing.
 fn directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
-        // Whatever the umask.
+        // Regardless of the umask.
         Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
@@ -840,13 +840,14 @@ fn look_at_container(
     identity: Option<&Identity>,
     network: Network,
 ) -> Result<Vec<Evidence>, String> {
-    let status = Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
+    let status =
+        Status::read_process(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
     let planned = identity.map_or_else(|| geteuid().as_raw(), |identity| identity.uid);
     if uid != planned || status.uids != [planned; 4] {
         return Err(format!("uids {:?} instead of {planned}", status.uids));
     }
     if !status.no_capabilities || !status.bounding_set_empty {
-        return Err("it has capabilities, or can get some".to_owned());
+        return Err("the process has capabilities, or can get some".to_owned());
     }
     if !status.no_new_privs {
         return Err("NoNewPrivs is 0".to_owned());
@@ -859,11 +860,13 @@ fn look_at_container(
         wanted.push("user");
     }
     for kind in &wanted {
-        let of = |who: &str| fs::read_link(format!("/proc/{who}/ns/{kind}"));
-        let theirs = of(&pid.to_string())
+        let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/{kind}"));
+        let theirs = namespace(&pid.to_string())
             .map_err(|error| format!("its {kind} namespace cannot be read: {error}"))?;
-        if of("self").is_ok_and(|own| own == theirs) {
-            return Err(format!("it is in the daemon's own {kind} namespace"));
+        if namespace("self").is_ok_and(|ours| ours == theirs) {
+            return Err(format!(
+                "the process is in the daemon's own {kind} namespace"
+            ));
         }
     }
     let seen = |check, observed| Evidence { check, observed };
@@ -885,10 +888,11 @@ fn look_at_hook(first: i32, errno: i32, filters: u32) -> Result<Vec<Evidence>, S
     }
     let pid = child_of(first)
         .map_err(|error| format!("its process cannot be found: {error}"))?
-        .ok_or("it has no process")?;
-    let status = Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
+        .ok_or("the container has no process of the hook")?;
+    let status =
+        Status::read_process(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
     if !status.no_capabilities || !status.no_new_privs {
-        return Err("it has capabilities, or NoNewPrivs is 0".to_owned());
+        return Err("the process has capabilities, or NoNewPrivs is 0".to_owned());
     }
     if !status.is_filtered() || status.seccomp_filters != filters {
         let (mode, count) = (status.seccomp, status.seccomp_filters);
@@ -918,7 +922,8 @@ pub(crate) fn own_program() -> Result<PathBuf, String> {
     let path = env::current_exe()
         .map_err(|error| format!("this program's own path cannot be read: {error}"))?;
     let same = |found: fs::Metadata| {
-        fs::metadata("/proc/self/exe").is_ok_and(|own| Inode::of(&own) == Inode::of(&found))
+        fs::metadata("/proc/self/exe")
+            .is_ok_and(|running| Inode::new(&running) == Inode::new(&found))
     };
     if path.metadata().is_ok_and(same) {
         Ok(path)

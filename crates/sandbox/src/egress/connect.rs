@@ -36,11 +36,11 @@ pub(super) fn connect(
     relay: &Relay,
     run: &Arc<RunEgress>,
     listener: &Listener,
-    asked: &Notification,
+    notification: &Notification,
 ) -> Result<(), Errno> {
-    let (address, socket) = Call::examine(asked)?.copy()?;
+    let (address, socket) = Call::examine(notification)?.copy()?;
     // The copies are the waiting task's: its number cannot name another while it waits.
-    if !listener.still_waits(asked) {
+    if !listener.still_waits(notification) {
         return Err(Errno::EINTR);
     }
     let kind = Socket::examine(&socket)?;
@@ -151,7 +151,7 @@ fn expect(
 fn is_same(known: &Expected, run: &Arc<RunEgress>, target: &Target) -> bool {
     let is_same_target = match (&known.target, target) {
         (Target::Names, Target::Names) => true,
-        (Target::Host(known), Target::Host(asked)) => known.destination == asked.destination,
+        (Target::Host(known), Target::Host(other)) => known.destination == other.destination,
         (Target::Host(_), Target::Names) | (Target::Names, Target::Host(_)) => false,
     };
     is_same_target && Arc::ptr_eq(&known.run, run)
@@ -170,13 +170,13 @@ struct Call {
 
 impl Call {
     /// Returns a call whose task still waits, or is gone.
-    fn examine(asked: &Notification) -> Result<Self, Errno> {
-        let [number, place, length, ..] = asked.arguments;
+    fn examine(notification: &Notification) -> Result<Self, Errno> {
+        let [number, place, length, ..] = notification.arguments;
         let length = usize::try_from(length & 0xffff_ffff).unwrap_or(usize::MAX);
         if !(2..=LONGEST_ADDRESS).contains(&length) {
             return Err(Errno::EINVAL);
         }
-        let status = fs::read_to_string(format!("/proc/{}/status", asked.task));
+        let status = fs::read_to_string(format!("/proc/{}/status", notification.task));
         let status = status.map_err(|_| Errno::EACCES)?;
         let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
         let process = process.and_then(|it| it.trim().parse().ok());
@@ -185,7 +185,7 @@ impl Call {
             number: i32::try_from(number & 0xffff_ffff).map_err(|_| Errno::EBADF)?,
             place: usize::try_from(place).map_err(|_| Errno::EFAULT)?,
             process: process.ok_or(Errno::EACCES)?,
-            task: asked.task,
+            task: notification.task,
         })
     }
 
@@ -194,7 +194,7 @@ impl Call {
         let copied = match self.try_copy() {
             // A daemon of root that may not trace others reads as the hook's user.
             Err(Errno::EPERM) if geteuid().is_root() => {
-                let copied = Status::of(self.task).and_then(|status| {
+                let copied = Status::read_process(self.task).and_then(|status| {
                     let ([uid, ..], [gid, ..]) = (status.uids, status.gids);
                     sys::act_as(uid, gid, || self.try_copy())
                 });
@@ -229,7 +229,7 @@ impl Call {
     }
 }
 
-/// Returns an address of the internet. Those of other families are refused.
+/// Returns an address of the internet. Refuses other families.
 fn parse(bytes: &[u8]) -> Result<SocketAddr, Errno> {
     let [low, high, rest @ ..] = bytes else {
         return Err(Errno::EINVAL);

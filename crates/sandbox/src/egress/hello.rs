@@ -2,7 +2,7 @@
 
 use hookjail_policy::egress::HostName;
 
-/// The longest first message that is read, bytes: it is read anew with each piece that comes, and clients send some 2,000.
+/// Maximum length of a first message, bytes. Each piece that arrives has the message read anew, and clients send some 2,000.
 pub(super) const LONGEST: usize = 16 * 1024;
 
 /// The longest fragment of a record (RFC 8446, 5.1).
@@ -259,10 +259,10 @@ mod tests {
     #[test]
     fn no_length_leads_beyond_the_message() {
         let good = records(&hello(&named("a.example.org")), 200);
-        for at in 0..good.len() {
+        for position in 0..good.len() {
             for value in [0, 1, 0x7f, 0xff] {
                 let mut bytes = good.clone();
-                bytes[at] = value;
+                bytes[position] = value;
                 read(&bytes);
             }
         }

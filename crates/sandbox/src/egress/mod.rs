@@ -302,7 +302,7 @@ impl Drop for Registered {
         self.egress.over.cancel();
         lock(&self.relays.runs).retain(|run| !Arc::ptr_eq(&run.egress, &self.egress));
         if let Some(relay) = self.relays.relay.get() {
-            // Those that are accepted end by themselves.
+            // Accepted connections end by themselves.
             let is_open = |it: &Expected| it.is_accepted || !Arc::ptr_eq(&it.run, &self.egress);
             lock(&relay.expected).retain(|_, it| is_open(it));
         }
@@ -347,7 +347,7 @@ fn made_up(index: usize) -> Ipv4Addr {
 /// A connection to the relay, by the hook's end of it.
 #[derive(Debug)]
 struct Expected {
-    /// Tells it from a later one of the same address.
+    /// Distinguishes the connection from a later one of the same address.
     id: u64,
     is_accepted: bool,
     run: Arc<RunEgress>,
@@ -398,14 +398,14 @@ impl Relays {
         &self,
         run: &Arc<RunEgress>,
         listener: &Listener,
-        asked: &Notification,
+        notification: &Notification,
     ) -> io::Result<()> {
         let Some(relay) = self.relay.get() else {
-            return listener.refuse(asked, libc::EACCES);
+            return listener.refuse(notification, libc::EACCES);
         };
-        match connect::connect(relay, run, listener, asked) {
-            Ok(()) => listener.succeed(asked),
-            Err(errno) => listener.refuse(asked, errno as i32),
+        match connect::connect(relay, run, listener, notification) {
+            Ok(()) => listener.succeed(notification),
+            Err(errno) => listener.refuse(notification, errno as i32),
         }
     }
 }
@@ -436,7 +436,7 @@ pub(crate) mod testing {
 /// How long the first bytes of a connection, a name's addresses, and a connection to the host may take each.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Each change is one insertion, removal or addition.
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,7 +19,7 @@ const LIFETIME: u32 = 300;
 const TYPE_A: u16 = 1;
 const CLASS_IN: u16 = 1;
 
-/// Flags of a message: an answer, recursion wanted and available.
+/// Flags of a message: an answer, recursion desired and available.
 const ANSWER: u16 = 0x8000;
 const RECURSION_WANTED: u16 = 0x0100;
 const RECURSION_AVAILABLE: u16 = 0x0080;
@@ -46,10 +46,10 @@ pub(super) fn answer(
     message: &[u8],
     address: impl FnOnce(&HostName) -> Option<Ipv4Addr>,
 ) -> Option<Vec<u8>> {
-    let word = |at: usize| {
+    let word = |position: usize| {
         Some(u16::from_be_bytes([
-            *message.get(at)?,
-            *message.get(at + 1)?,
+            *message.get(position)?,
+            *message.get(position + 1)?,
         ]))
     };
     let (id, flags, questions) = (word(0)?, word(2)?, word(4)?);
@@ -78,10 +78,10 @@ pub(super) fn answer(
 /// Reads the question at the beginning of a message's body. A name in a question is never compressed.
 fn question(body: &[u8]) -> Option<Question<'_>> {
     let mut labels = Vec::new();
-    let mut at = 0;
+    let mut position = 0;
     loop {
-        let length = usize::from(*body.get(at)?);
-        at += 1;
+        let length = usize::from(*body.get(position)?);
+        position += 1;
         if length == 0 {
             break;
         }
@@ -89,19 +89,24 @@ fn question(body: &[u8]) -> Option<Question<'_>> {
         if length > 63 {
             return None;
         }
-        labels.push(body.get(at..at + length)?);
-        at += length;
-        if at > 255 {
+        labels.push(body.get(position..position + length)?);
+        position += length;
+        if position > 255 {
             return None;
         }
     }
-    let word = |at: usize| Some(u16::from_be_bytes([*body.get(at)?, *body.get(at + 1)?]));
+    let word = |position: usize| {
+        Some(u16::from_be_bytes([
+            *body.get(position)?,
+            *body.get(position + 1)?,
+        ]))
+    };
     let name = labels.join(&b'.');
     let name = str::from_utf8(&name).ok().and_then(HostName::parse);
     Some(Question {
-        kind: word(at)?,
-        class: word(at + 2)?,
-        bytes: &body[..at + 4],
+        kind: word(position)?,
+        class: word(position + 2)?,
+        bytes: &body[..position + 4],
         name,
     })
 }
@@ -159,12 +164,12 @@ mod tests {
     #[test]
     fn a_name_gets_its_address_in_lower_case() {
         let message = ask(&["Hooks", "Example", "ORG"], TYPE_A, &[]);
-        let mut asked = None;
+        let mut looked_up = None;
         let reply = answer(&message, |name| {
-            asked = Some(name.to_string());
+            looked_up = Some(name.to_string());
             Some(ADDRESS)
         });
-        assert_eq!(asked.as_deref(), Some("hooks.example.org"));
+        assert_eq!(looked_up.as_deref(), Some("hooks.example.org"));
         let mut expected = message.clone();
         expected[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
         expected.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4, 198, 18, 0, 1]);
@@ -183,7 +188,7 @@ mod tests {
         }
         let message = ask(&["a", "org"], TYPE_A, &option);
         assert_eq!(answer(&message, |_| Some(ADDRESS)).unwrap()[6..8], [0, 1]);
-        // A name that is none of a host.
+        // A name that no host has.
         let reply = answer(&ask(&["a b"], TYPE_A, &[]), |_| Some(ADDRESS)).unwrap();
         assert_eq!(reply[6..8], [0, 0]);
     }
@@ -197,9 +202,9 @@ mod tests {
         for length in HEADER..good.len() {
             assert_eq!(code(&good[..length]), Some(1), "{length}");
         }
-        let changed = |at: usize, to: u8| {
+        let changed = |position: usize, value: u8| {
             let mut message = good.clone();
-            message[at] = to;
+            message[position] = value;
             message
         };
         // An answer; an update; two questions; a compressed name; a label without end.

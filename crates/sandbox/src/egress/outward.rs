@@ -193,11 +193,11 @@ impl Outward<'_> {
         };
         let (path, query) = (request.uri().path(), request.uri().query());
         let method = request.method().as_str();
-        let asked = requests::granted(&self.rules.requests, &granted.rule, method, path);
-        let asked = asked.map_err(denied)?;
+        let matched = requests::granted(&self.rules.requests, &granted.rule, method, path);
+        let matched = matched.map_err(denied)?;
         let with_query = query.map(|query| format!("{path}?{query}"));
         let mut target = with_query.unwrap_or_else(|| path.to_owned());
-        if let Some((rule, (secret, form))) = asked.and_then(|it| Some((it, it.secret()?))) {
+        if let Some((rule, (secret, form))) = matched.and_then(|it| Some((it, it.secret()?))) {
             let unusable = || {
                 failed(format!(
                     "was not sent the secret `{secret}`, which cannot be used"

@@ -33,7 +33,7 @@ use crate::{mutants, run::connection::ConnectionEnd};
 /// The most connections of all runs that wait to be accepted.
 const MOST_WAITING: usize = 1024;
 
-/// How long after a want of descriptors the same is asked for again.
+/// Delay of a retry after a lack of descriptors.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Makes the sockets and accepts in the background, for as long as this process lives.
@@ -74,7 +74,7 @@ async fn serve(listener: TcpListener, expected: Arc<Mutex<HashMap<SocketAddr, Ex
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // For want of descriptors: the connections wait.
+                // For lack of descriptors: the connections wait.
                 if !std::mem::replace(&mut is_lacking, true) {
                     tracing::warn!(%error, "no connection of a hook can be accepted");
                 }
@@ -95,10 +95,10 @@ async fn serve(listener: TcpListener, expected: Arc<Mutex<HashMap<SocketAddr, Ex
         };
         let expected = Arc::clone(&expected);
         tokio::spawn(async move {
-            let over = run.over.clone();
+            let ended = run.over.clone();
             tokio::select! {
                 () = converse(&run, &target, stream) => {}
-                () = over.cancelled() => {}
+                () = ended.cancelled() => {}
             }
             let mut expected = lock(&expected);
             // Its address may have been given to another connection since.

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Returns the rights that a Landlock ABI handles. It does not refuse other rights.
+/// Returns the rights that a Landlock ABI handles. Landlock does not refuse other rights.
 pub fn handled(landlock_abi: u32) -> FileRights {
     landlock::handled(landlock_abi)
 }
@@ -49,7 +49,7 @@ pub enum Verdict {
 pub enum Enforcer {
     /// Landlock's rules on files.
     Landlock,
-    /// The filters on system calls.
+    /// The filters on syscalls.
     Seccomp,
     /// The hook's mounts.
     Mounts,
@@ -84,9 +84,9 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    fn new(by: Enforcer, verdict: Verdict, rule: impl Into<String>) -> Self {
+    fn new(enforcer: Enforcer, verdict: Verdict, rule: impl Into<String>) -> Self {
         Self {
-            by,
+            by: enforcer,
             notes: Vec::new(),
             remedy: None,
             rule: rule.into(),
@@ -107,7 +107,7 @@ impl Explanation {
     }
 }
 
-/// Explains an operation on a path. Its system calls are open to every hook, so that the grants decide, and the mounts.
+/// Explains an operation on a path. Its syscalls are open to every hook, so that the grants decide, and the mounts.
 pub fn path(
     reach: &Reach,
     forbidden: &Forbidden,
@@ -116,12 +116,12 @@ pub fn path(
     destination: Option<&Target>,
 ) -> Explanation {
     let answer = match reach.decide(operation, target, destination, forbidden) {
-        GrantDecision::Allowed { by } => {
-            let by: Vec<_> = by.iter().map(ToString::to_string).collect();
-            Explanation::new(Enforcer::Landlock, Verdict::Allowed, by.join("; "))
+        GrantDecision::Allowed { by: grants } => {
+            let grants: Vec<_> = grants.iter().map(ToString::to_string).collect();
+            Explanation::new(Enforcer::Landlock, Verdict::Allowed, grants.join("; "))
         }
         GrantDecision::Refused(refused) => {
-            let (by, errno) = match refused.how {
+            let (enforcer, errno) = match refused.how {
                 How::Hidden => (Enforcer::Mounts, libc::EACCES),
                 How::MountPoint => (Enforcer::Mounts, libc::EBUSY),
                 How::NotBetween(_) => (Enforcer::Landlock, libc::EXDEV),
@@ -130,13 +130,13 @@ pub fn path(
                 How::ReadOnly => (Enforcer::Mounts, libc::EROFS),
             };
             let rule = refused.to_string();
-            Explanation::new(by, Verdict::Refused(errno), rule).with_remedy(refused.remedy)
+            Explanation::new(enforcer, Verdict::Refused(errno), rule).with_remedy(refused.remedy)
         }
     };
     let shown = target.path().display();
     match (target.kind(), operation) {
         (FileKind::Unknown, _) => answer.noting(format!(
-            "`{shown}` cannot be examined from here, so it is judged by its path alone; a link leads elsewhere"
+            "`{shown}` cannot be examined from here, so its path alone decides, and a link leads elsewhere"
         )),
         (FileKind::Missing, Operation::Create) => answer,
         (FileKind::Missing, Operation::Write) => {
@@ -144,12 +144,12 @@ pub fn path(
         }
         (FileKind::Missing, _) => {
             let grant = if answer.remedy.is_some() {
-                "; and a grant on what does not exist refuses every run, unless it has `create`"
+                ". A grant on a missing path refuses every run, unless it has `create`"
             } else {
                 ""
             };
             answer.noting(format!(
-                "`{shown}` does not exist: as long as that is so, the kernel says so, whatever the policy{grant}"
+                "`{shown}` does not exist: until it does, the kernel reports that under every policy{grant}"
             ))
         }
         (_, Operation::Create) => {
@@ -220,7 +220,7 @@ fn named_host(
             let of_host = egress.requests.iter().filter(|it| it.egress() == *found);
             of_host.fold(
                 answer.noting(
-                    "HTTP/1.1 alone, as `http://` and the name; the daemon speaks TLS with the host",
+                    "HTTP/1.1 alone, as `http://` and the name, and the daemon speaks TLS with the host",
                 ),
                 |answer, request| answer.noting(format!("requests: {request}")),
             )
@@ -271,8 +271,8 @@ fn any_host(spec: &FilterSpec, transport: Transport) -> Explanation {
                 "the profile has `network = \"outbound\"`: {words} to any host and port, over IPv4 and IPv6"
             );
             Explanation::new(Enforcer::Seccomp, Verdict::Allowed, rule)
-                .noting("nobody may listen or bind, and hosts and ports are not told apart")
-                .noting("a name must be found first: that takes files of `/etc` and whoever answers for names")
+                .noting("listening and binding are refused, and hosts and ports are not distinguished")
+                .noting("names must be looked up first: a lookup takes files of `/etc` and a name server")
         }
     }
 }
@@ -326,7 +326,7 @@ pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> CallDeci
     }
 }
 
-/// Explains a system call.
+/// Explains a syscall.
 pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanation {
     if spec.network == Network::Named && number == nr::connect {
         let rule = "the daemon connects sockets of TCP to the hosts of `egress`, and no others";
@@ -348,7 +348,9 @@ pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanatio
             words(number, &all)
         ),
         Verdict::Depends => format!("`{name}` is open where {}", words(number, &ways)),
-        Verdict::Killed => format!("no hook needs `{name}`: whoever calls it is trying to get out"),
+        Verdict::Killed => {
+            format!("no hook needs `{name}`: a process that calls it is trying to escape")
+        }
         Verdict::Refused(libc::ENOSYS) => {
             format!(
                 "`{name}` is hidden, as in a kernel without it, so that programs take another way"
@@ -364,10 +366,12 @@ pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanatio
         answer = answer.with_remedy(remedy(spec, number, arguments));
     }
     if verdict == Verdict::Allowed && is_about_paths(number) {
-        answer = answer.noting("which files it reaches is for the grants to say: ask for the path");
+        answer = answer.noting("the grants decide which files it reaches: ask for the path");
     }
     if verdict == Verdict::Allowed && matches!(number, nr::kill | nr::tgkill) {
-        answer = answer.noting("it reaches processes of this run only; signals to others are refused by Landlock with EPERM");
+        answer = answer.noting(
+            "reaches processes of this run only: Landlock refuses signals to others with EPERM",
+        );
     }
     if verdict == Verdict::Allowed && number == nr::connect {
         answer = answer.noting("on a socket that the hook could make: ask for the host");
@@ -502,7 +506,7 @@ pub fn about(number: u32, arguments: &[u64; 6]) -> String {
         // Arguments with named values are `int`s, of which the kernel reads the lower half.
         let value = argument & Width::Dword.mask();
         let known = constants(number, index);
-        let words = match known.iter().find(|(_, of)| *of == value) {
+        let words = match known.iter().find(|(_, constant)| *constant == value) {
             Some((name, _)) => (*name).to_owned(),
             None if known.is_empty() || value == 0 => return None,
             None => flag_words(number, index, value).replace(", ", "|"),
@@ -513,7 +517,9 @@ pub fn about(number: u32, arguments: &[u64; 6]) -> String {
 }
 
 fn value_words(number: u32, index: u8, value: u64) -> String {
-    let known = constants(number, index).iter().find(|(_, of)| *of == value);
+    let known = constants(number, index)
+        .iter()
+        .find(|(_, constant)| *constant == value);
     known.map_or_else(|| plain(value), |(name, _)| (*name).to_owned())
 }
 
@@ -580,7 +586,7 @@ pub fn parse_arguments(number: u32, texts: &[String]) -> Result<Arguments, Argum
         let names = parameters(number);
         let index = names
             .iter()
-            .position(|of| *of == name)
+            .position(|parameter| *parameter == name)
             .or_else(|| name.parse().ok().filter(|index| *index < arguments.len()));
         let Some(slot) = index.and_then(|index| arguments.get_mut(index)) else {
             let known = if names.is_empty() {
@@ -624,12 +630,12 @@ fn parse_value(number: u32, index: u8, text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Iterates over the names of all system calls.
+/// Iterates over the names of all syscalls.
 pub fn names() -> impl Iterator<Item = &'static str> {
     syscalls::TABLE.iter().map(|(_, name)| *name)
 }
 
-/// Returns the number of a system call by its name, or parses a number.
+/// Returns the number of a syscall by its name, or parses a number.
 pub fn number(text: &str) -> Option<u32> {
     let by_name = syscalls::TABLE.iter().find(|(_, name)| *name == text);
     by_name

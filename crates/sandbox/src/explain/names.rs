@@ -1,4 +1,4 @@
-//! Names of system call parameters and values that rules test, for display.
+//! Names of syscall parameters and values that rules test, for display.
 
 use crate::seccomp::syscalls::nr;
 

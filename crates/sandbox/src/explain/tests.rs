@@ -131,8 +131,8 @@ fn the_system_calls_of_every_operation_on_a_path_are_open_to_every_hook() {
             ..spec
         }) {
             for (name, arguments) in table {
-                let told = ask(&spec, name, arguments).verdict;
-                assert_eq!(told, Verdict::Allowed, "{name} {arguments:?}");
+                let verdict = ask(&spec, name, arguments).verdict;
+                assert_eq!(verdict, Verdict::Allowed, "{name} {arguments:?}");
             }
         }
     }
@@ -148,10 +148,10 @@ fn what_would_open_a_call_is_a_key_of_the_profile_or_nothing() {
         ("ptrace", "nothing can: no profile opens it to a hook"),
     ];
     for (name, expected) in table {
-        let told = ask(&STRICT, name, &[])
+        let remedy = ask(&STRICT, name, &[])
             .remedy
             .map(|remedy| remedy.to_string());
-        assert_eq!(told.as_deref(), Some(expected), "{name}");
+        assert_eq!(remedy.as_deref(), Some(expected), "{name}");
     }
     assert_eq!(ask(&OPEN, "fork", &[]).remedy, None);
 }
@@ -165,8 +165,11 @@ fn rules_are_told_in_words() {
     );
     assert_eq!(
         ask(&STRICT, "socketpair", &[]).rule,
-        "`socketpair` is open where `domain` is AF_UNIX and `type` is SOCK_STREAM (SOCK_CLOEXEC, SOCK_NONBLOCK or not); \
-         or `domain` is AF_UNIX and `type` is SOCK_SEQPACKET (SOCK_CLOEXEC, SOCK_NONBLOCK or not)"
+        [
+            "`socketpair` is open where `domain` is AF_UNIX and `type` is SOCK_STREAM (SOCK_CLOEXEC, SOCK_NONBLOCK or not)",
+            "or `domain` is AF_UNIX and `type` is SOCK_SEQPACKET (SOCK_CLOEXEC, SOCK_NONBLOCK or not)",
+        ]
+        .join("; ")
     );
     assert_eq!(
         ask(&STRICT, "setpriority", &[]).rule,
@@ -203,14 +206,14 @@ fn arguments_that_are_none_are_refused() {
 
 #[test]
 fn hosts_are_for_profiles_with_a_network() {
-    let there = "a.example.org:443".parse().unwrap();
+    let target = "a.example.org:443".parse().unwrap();
     for transport in [Transport::Tcp, Transport::Udp] {
         assert_eq!(
-            host(&STRICT, &EgressRules::default(), transport, &there).verdict,
+            host(&STRICT, &EgressRules::default(), transport, &target).verdict,
             Verdict::Refused(libc::EPERM)
         );
         assert_eq!(
-            host(&OPEN, &EgressRules::default(), transport, &there).verdict,
+            host(&OPEN, &EgressRules::default(), transport, &target).verdict,
             Verdict::Allowed
         );
     }
@@ -242,13 +245,13 @@ fn the_requests_of_a_host_and_the_proxy_that_leads_there_are_explained() {
         network: Network::Named,
         ..STRICT
     };
-    let notes = |rules: &EgressRules, to: &str| {
-        let answer = host(&spec, rules, Transport::Tcp, &to.parse().unwrap());
-        assert_eq!(answer.verdict, Verdict::Allowed, "{to}");
+    let notes = |rules: &EgressRules, target: &str| {
+        let answer = host(&spec, rules, Transport::Tcp, &target.parse().unwrap());
+        assert_eq!(answer.verdict, Verdict::Allowed, "{target}");
         answer.notes.join("; ")
     };
-    for to in ["a.org:80", "a.org:443"] {
-        let notes = notes(&rules, to);
+    for target in ["a.org:80", "a.org:443"] {
+        let notes = notes(&rules, target);
         let part = "requests: https://a.org/x/ with the secret `token` as `X`";
         assert!(notes.contains(part), "{notes}");
         assert!(notes.contains("a public address"), "{notes}");
@@ -269,7 +272,7 @@ fn a_host_that_is_not_posted_to_has_no_rule_to_add() {
         network: Network::Named,
         ..STRICT
     };
-    let answer = |to: &str| host(&spec, &egress, Transport::Tcp, &to.parse().unwrap());
+    let answer = |target: &str| host(&spec, &egress, Transport::Tcp, &target.parse().unwrap());
     let refused = answer("b.org:443");
     assert_eq!(refused.verdict, Verdict::Refused(libc::EACCES));
     assert!(refused.remedy.is_none());
@@ -293,13 +296,14 @@ fn a_named_host_is_explained_by_its_rule() {
         network: Network::Named,
         ..STRICT
     };
-    let answer = |transport, to: &str| host(&spec, &egress, transport, &to.parse().unwrap());
+    let answer =
+        |transport, target: &str| host(&spec, &egress, transport, &target.parse().unwrap());
     let allowed = answer(Transport::Tcp, "A.org:443");
     assert_eq!(
         (allowed.verdict, allowed.by),
         (Verdict::Allowed, Enforcer::Relay)
     );
-    for (transport, to, errno, remedy) in [
+    for (transport, target, errno, remedy) in [
         (
             Transport::Tcp,
             "b.org:443",
@@ -325,8 +329,8 @@ fn a_named_host_is_explained_by_its_rule() {
             "network = \"outbound\"",
         ),
     ] {
-        let refused = answer(transport, to);
-        assert_eq!(refused.verdict, Verdict::Refused(errno), "{to}");
+        let refused = answer(transport, target);
+        assert_eq!(refused.verdict, Verdict::Refused(errno), "{target}");
         assert_eq!(refused.remedy.unwrap().to_string(), remedy);
     }
     assert_eq!(

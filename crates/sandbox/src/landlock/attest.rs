@@ -32,7 +32,7 @@ impl Expected {
         if mutants::lacks("proof", "attestation") {
             return Ok(Vec::new());
         }
-        let status = Status::of(pid)?;
+        let status = Status::read_process(pid)?;
         let mut seen = vec![Evidence {
             check: "uid",
             observed: status.uids[1].to_string(),
@@ -76,7 +76,7 @@ impl Expected {
             }
             if status.pid_levels != self.pid_levels + 1 {
                 let why = format!(
-                    "it is in {} pid namespaces instead of {}",
+                    "the process is in {} pid namespaces instead of {}",
                     status.pid_levels,
                     self.pid_levels + 1
                 );
@@ -99,7 +99,9 @@ impl Expected {
             }
         }
         if !status.no_capabilities {
-            return Err(Unattested::Differs("it has capabilities".to_owned()));
+            return Err(Unattested::Differs(
+                "the process has capabilities".to_owned(),
+            ));
         }
         seen.push(Evidence {
             check: "capabilities",
@@ -131,7 +133,7 @@ impl Expected {
 /// Why the kernel's state of a child does not confirm its confinement.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unattested {
-    #[error("it is not known to be in its cgroup")]
+    #[error("the process is not confirmed to be in its cgroup")]
     Cgroup(#[source] io::Error),
     #[error("{0}")]
     Differs(String),

@@ -1,4 +1,4 @@
-//! The Landlock backend: confines files by Landlock and system calls by seccomp.
+//! The Landlock backend: confines files by Landlock and syscalls by seccomp.
 
 mod attest;
 pub(crate) mod mounts;
@@ -102,14 +102,14 @@ impl Backend for Landlock {
         })?;
         let claims = self.claims(policy, landlock_abi);
         let prepared = Prepared::covering(policy, self.name(), claims)?;
-        let filters = FilterSpec::of(policy, landlock_abi);
+        let filters = FilterSpec::new(policy, landlock_abi);
         Ok(prepared.with_filters(filters, landlock_abi))
     }
 
     fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
         Box::pin(async move {
             let absent = |errno| Fault::new("cannot confine a child", absent(errno));
-            let spec = FilterSpec::of(task.policy, self.abi.map_err(absent)?);
+            let spec = FilterSpec::new(task.policy, self.abi.map_err(absent)?);
             start(runner, self.name(), Some(&spec), task).await
         })
     }
@@ -125,7 +125,7 @@ impl Backend for Landlock {
 
 impl Landlock {
     pub(crate) fn claims(&self, policy: &Policy, abi: u32) -> Claims {
-        let enforced = |by| Coverage::Enforced { by };
+        let enforced = |means| Coverage::Enforced { by: means };
         Claims {
             cpu: cpu(policy, self.controllers),
             devices: enforced("landlock, seccomp"),
@@ -141,7 +141,7 @@ impl Landlock {
                     by: "seccomp",
                     gap: "existence, size, owner, mode, times and link targets outside the grants are visible",
                 },
-                Metadata::Change if self.own_uids.of(policy) => Coverage::Degraded {
+                Metadata::Change if self.own_uids.has_own(policy) => Coverage::Degraded {
                     by: "uid",
                     gap: "files that the hook's own user owns can be changed",
                 },
@@ -153,7 +153,7 @@ impl Landlock {
                 (true, Network::None | Network::Outbound) => enforced("seccomp, landlock"),
                 (false, Network::None | Network::Outbound) => enforced("seccomp"),
             },
-            pids: pids(policy, self.own_uids.of(policy), self.controllers),
+            pids: pids(policy, self.own_uids.has_own(policy), self.controllers),
             read: enforced("landlock"),
             spawn: enforced("seccomp"),
             write: if abi >= 3 {
@@ -176,7 +176,7 @@ fn absent(errno: i32) -> Absent {
             "add `landlock` to the kernel's `lsm=` parameter",
         ),
         libc::EPERM => (
-            "Landlock's system calls are refused here",
+            "Landlock's syscalls are refused here",
             "allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self in the seccomp profile of the container or service around hookjail",
         ),
         _ => (
@@ -246,8 +246,8 @@ pub(crate) const fn pids(
     }
 }
 
-/// Creates the ruleset of one run. Every right that this kernel knows is handled, so that accesses that no rule grants are
-/// refused; except connecting where the hook may: a rule would have to name each port.
+/// Creates the ruleset of one run. Every right of this kernel is handled, so that accesses without a rule are refused.
+/// Connecting is not handled where the hook may: a rule would have to name each port.
 ///
 /// # Errors
 ///

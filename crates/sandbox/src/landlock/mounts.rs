@@ -69,9 +69,9 @@ pub(super) fn mounts_of(
         return Ok(None);
     }
     let working_dir = match task.working_dir {
-        Some(named) => Some(Found::of(&named.path, &named.opened)),
+        Some(named) => Some(Found::new(&named.path, &named.opened)),
         None if tmpfs.is_some() => None,
-        None => Some(Found::of(&path, scratch)),
+        None => Some(Found::new(&path, scratch)),
     };
     Ok(Some(Mounts {
         // A daemon that gives hooks their own uids is root's and needs no user namespace.
@@ -93,8 +93,8 @@ fn view_of(
     let placed = placed(task);
     let scripts = placed.iter().map(|placement| {
         Ok(Placed {
-            place: Found::of(&placement.place, &placement.original)?,
-            source: Found::of(&placement.copy_path, &placement.copy)?,
+            place: Found::new(&placement.place, &placement.original)?,
+            source: Found::new(&placement.copy_path, &placement.copy)?,
         })
     });
     let scripts = scripts.collect::<io::Result<_>>()?;
@@ -214,7 +214,7 @@ impl Lasting {
         });
         let granted: Vec<_> = lasting.granted.iter().collect();
         let identity = task.identity.as_ref();
-        let _as_user = identity.map(|it| FileRights::of(it.uid, it.gid, &it.groups));
+        let _as_user = identity.map(|it| FileRights::for_user(it.uid, it.gid, &it.groups));
         // In order: a place comes after those that contain it, and is shown with them.
         for place in places.iter().collect::<BTreeSet<_>>() {
             let is_shown = |shown: &OpenGrant| place.starts_with(&shown.path);
@@ -258,13 +258,13 @@ pub(crate) fn keep_in(
         let mut places = places.iter();
         places.any(|(place, _)| place.starts_with(&grant.path))
     });
-    let held = holding.map(|grant| Found::of(&grant.path, &grant.target));
+    let held = holding.map(|grant| Found::new(&grant.path, &grant.target));
     let held = held.collect::<io::Result<_>>()?;
     let binds = places.iter().map(|(place, keep)| {
         let below = place.strip_prefix(root).unwrap_or(place);
         (below, *keep)
     });
-    let workspace = Found::of(root, File::open(root)?)?;
+    let workspace = Found::new(root, File::open(root)?)?;
     let hides_directories = kept.hides_directories;
     view.keep(&read_only(
         binds,
@@ -277,7 +277,7 @@ pub(crate) fn keep_in(
 fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
     let points = kept.points.iter();
     let points = points.map(|(below, keep)| (&**below, *keep));
-    let workspace = Found::of(&kept.workspace, &kept.target)?;
+    let workspace = Found::new(&kept.workspace, &kept.target)?;
     let held = Vec::new();
     read_only(points, (workspace, held), (closed, kept.hides_directories))
 }
@@ -303,7 +303,7 @@ fn read_only<'a>(
     let has = |keep: Keep| points.clone().any(|(_, it)| it == keep);
     let closed = |instead, is_needed: bool| {
         let entry = is_needed.then(|| closed.get(instead)).transpose()?;
-        let found = entry.map(|(path, opened)| Found::of(path, opened));
+        let found = entry.map(|(path, opened)| Found::new(path, opened));
         found.transpose()
     };
     Ok(ReadOnly {

@@ -16,20 +16,20 @@ use crate::{Absent, nesting::Cause};
 pub(crate) fn opens_paths() -> Result<(), Absent> {
     match locate(Path::new("/"), OFlag::empty(), Links::Refused) {
         Err(errno @ (Errno::ENOSYS | Errno::EPERM)) => Err(Absent {
-            fix: "allow the call `openat2` in the seccomp profile of the container or service around hookjail; in a systemd unit, \
-                  take out `RestrictSUIDSGID=`"
+            fix: "allow `openat2` in the seccomp profile of the container or service around hookjail; \
+                  remove `RestrictSUIDSGID=` in a systemd unit"
                 .to_owned(),
             why: format!(
                 "a filter around this process refuses the call `openat2` ({})",
                 io::Error::from(errno)
             ),
         }),
-        // Of what else fails here, the run that needs it tells more.
+        // The run that needs it reports more about other failures.
         _ => Ok(()),
     }
 }
 
-/// Says how mounts of a run become possible, or what the profile must not ask for.
+/// Describes how mounts of a run become possible, or which key the profile must not have.
 macro_rules! namespaces_or {
     ($key:literal) => {
         concat!(
@@ -77,7 +77,7 @@ pub(crate) fn of_step(step: Step, errno: i32) -> Option<Cause> {
             | libc::EUSERS,
         ) => Some(Cause {
             fix: namespaces(namespaces_or!("`files.read_only` and `files.hidden`, as `develop-open-git`")),
-            why: "what the profile keeps read-only or hidden takes a mount namespace, which this system does not let hookjail make",
+            why: "read-only and hidden paths take a mount namespace, which this system does not let hookjail make",
         }),
         (
             Step::Tree | Step::Init | Step::View,
@@ -92,7 +92,7 @@ pub(crate) fn of_step(step: Step, errno: i32) -> Option<Cause> {
             fix: namespaces(namespaces_or!(
                 "`files.read_only` and `view = \"own\"`, as `develop-open-git`"
             )),
-            why: "a view of its own takes a mount namespace and a process tree, which this system does not let hookjail make",
+            why: "`view = \"own\"` takes a mount namespace and a process tree, which this system does not let hookjail make",
         }),
         (
             Step::Scratch,

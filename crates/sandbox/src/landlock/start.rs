@@ -120,8 +120,8 @@ fn egress_of(
         return Ok(None);
     }
     if !pool.asks {
-        let message = "`network = \"named\"` needs a filter that reports to the daemon, and this one is under a filter with a listener; run it \
-                       outside of that sandbox, or set `network = \"none\"`";
+        let message = "`network = \"named\"` needs a filter that reports to the daemon, which another listener prevents; \
+                       run outside that sandbox, or set `network = \"none\"`";
         let refusal = Refusal::new(Reason::PolicyUnenforceable, message);
         return Err(refusal.with(Fact::Axis(Axis::Network)).into());
     }

@@ -1,4 +1,4 @@
-//! `hookjail make-attempts`: the program of a self-test's child. It reads the attempts, makes them, and reports their results.
+//! `hookjail make-attempts`: the program of a self-test's child reads the attempts, makes them, and reports their results.
 
 use std::{
     io::{self, Read, Write},
@@ -20,9 +20,9 @@ pub fn run() -> ExitCode {
 }
 
 fn make() -> io::Result<()> {
-    let mut asked = Vec::new();
-    io::stdin().read_to_end(&mut asked)?;
-    let attempts: Vec<Attempt> = serde_json::from_slice(&asked)?;
+    let mut input = Vec::new();
+    io::stdin().read_to_end(&mut input)?;
+    let attempts: Vec<Attempt> = serde_json::from_slice(&input)?;
     let results: Vec<isize> = attempts.iter().map(Attempt::make).collect();
     let mut stdout = io::stdout();
     stdout.write_all(&serde_json::to_vec(&results)?)?;

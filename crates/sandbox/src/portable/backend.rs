@@ -38,9 +38,10 @@ impl Backend for Seatbelt {
             return Err(Unenforceable {
                 axis: Axis::Write,
                 backend: self.name(),
-                gap: "`limits.scratch` takes a file system in memory for each run, which it cannot make; have hooks run under a \
-                      profile without `limits.scratch`"
-                    .to_owned(),
+                gap:
+                    "`limits.scratch` takes a file system in memory per run, which it cannot make; \
+                      run hooks under a profile without `limits.scratch`"
+                        .to_owned(),
             });
         }
         Prepared::covering(policy, self.name(), claims(policy))

@@ -143,7 +143,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
     let Execution {
         argv,
         environment,
-        own,
+        own: own_grants,
         path: program,
         program: _,
     } = execution;
@@ -161,12 +161,12 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
     let (begun, proof) = if is_confined {
         let canary = runner.granted_canary();
         // The program itself is the last, and named beside these.
-        let own = own.split_last().map_or(&[][..], |(_, own)| own);
+        let own_grants = own_grants.split_last().map_or(&[][..], |(_, rest)| rest);
         let reach = Reach {
             closed: runner.launcher.closed(),
             granted: grants,
             kept,
-            own: own.iter().chain([&canary]).collect(),
+            own: own_grants.iter().chain([&canary]).collect(),
             scratch,
         };
         let (begun, proof) = start_confined(runner, policy, child, reach, until).await?;
@@ -206,8 +206,8 @@ async fn probe(
     };
     let broken = |error: io::Error| Fault::new("cannot make attempts", error);
     let program = runner.launcher.this.path()?.to_owned();
-    let asked = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
-    let (stdio, pipes) = pipes(&asked.into(), false).map_err(broken)?;
+    let input = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
+    let (stdio, pipes) = pipes(&input.into(), false).map_err(broken)?;
     let scratch = scratch_fd(directory)?;
     let child = ChildSpec {
         argv: vec![
@@ -339,8 +339,8 @@ impl Launcher {
     fn closed(&self) -> Vec<PathBuf> {
         let named = |path: &PathBuf| {
             let directory = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
-            let there = path.canonicalize().ok();
-            there.or_else(directory).unwrap_or_else(|| path.clone())
+            let real = path.canonicalize().ok();
+            real.or_else(directory).unwrap_or_else(|| path.clone())
         };
         self.own.iter().map(named).collect()
     }
@@ -423,13 +423,13 @@ impl Reach<'_> {
         };
         let granted = self.granted.iter().map(|granted| named(granted));
         let granted: Vec<_> = granted.collect::<Result<_, _>>()?;
-        let own = self.own.iter().map(|own| named(own));
+        let own_grants = self.own.iter().map(|grant| named(grant));
         let kept = self.kept.map_or_else(|| Ok(Vec::new()), kept_of)?;
         let places = Places {
             closed: &self.closed,
             granted: &granted,
             kept: &kept,
-            own: &own.collect::<Result<Vec<_>, _>>()?,
+            own: &own_grants.collect::<Result<Vec<_>, _>>()?,
             program,
             scratch: &name_of(&self.scratch)?,
             witness: this,

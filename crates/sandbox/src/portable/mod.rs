@@ -135,7 +135,7 @@ pub enum RuntimeKind {}
 
 impl RuntimeKind {
     /// Returns the runtime's kind by its program's name.
-    pub const fn of(_program: &Path) -> Option<Self> {
+    pub const fn from_program(_program: &Path) -> Option<Self> {
         None
     }
 }

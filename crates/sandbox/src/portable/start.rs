@@ -169,10 +169,10 @@ impl Channel {
         let mut seen = [0; Seen::LENGTH];
         let heard = up.read_exact(&mut seen).await;
         heard.map_err(|_| Unproved::Silent)?;
-        let proof = Proof::of(Seen::decode(seen).ok_or(Unproved::Garbled)?)?;
+        let proof = Proof::new(Seen::decode(seen).ok_or(Unproved::Garbled)?)?;
         let order = proof.release(order).map_err(|_| Unproved::Undone)?;
-        let given = down.write_all(&order).await;
-        given.map_err(|_| Unproved::Undone)?;
+        let written = down.write_all(&order).await;
+        written.map_err(|_| Unproved::Undone)?;
         // End-of-file ends the order.
         drop(down);
         let mut after = Vec::new();
@@ -202,7 +202,7 @@ async fn unproved(why: Unproved, running: Running) -> Refusal {
         words => words,
     };
     let message =
-        format!("the confinement by `{SANDBOX_EXEC}` was not seen: {why}; it printed: {words}");
+        format!("the confinement by `{SANDBOX_EXEC}` was not seen: {why} (stderr: {words})");
     Refusal::new(Reason::BackendUnconfirmed, message)
 }
 

@@ -1,4 +1,4 @@
-//! `hookjail witness`: the program that `sandbox-exec` executes. It tests its confinement, reports the result, and executes the
+//! `hookjail witness`: the program that `sandbox-exec` executes tests its confinement, reports the result, and executes the
 //! program of the order that it then receives.
 
 use std::{fs::File, io, os::fd::RawFd, path::PathBuf, process::ExitCode};
@@ -9,7 +9,7 @@ use hookjail_sys as sys;
 /// Name of the subcommand.
 pub(crate) const COMMAND: &str = "witness";
 
-/// What it needs to know before it may know what the hook is.
+/// Arguments that the witness needs before the order names the hook.
 #[derive(Debug, clap::Args)]
 pub struct Witness {
     /// The descriptor to read the order from

@@ -27,7 +27,7 @@ pub enum Stream {
 /// A chunk of output, for callers that watch a run.
 pub type Chunk = (Stream, Bytes);
 
-/// Bytes of an output that are kept, whatever memory other requests hold. The verdict is read from them.
+/// Bytes of an output that are kept, regardless of the memory that other requests hold. The verdict is read from them.
 const ALWAYS: usize = 64 * 1024;
 
 /// Memory budget of captured outputs.
@@ -57,7 +57,7 @@ const PIECE: usize = 16 * 1024;
 /// Number of chunks after which the task yields. So a hook that writes without a pause does not occupy a thread.
 const TURN: u32 = 4;
 
-/// Number of chunks read from an output after the run's last writer is gone. It exceeds a pipe's capacity.
+/// Number of chunks read from an output after the run's last writer is gone: more than a pipe's capacity.
 const REST: u32 = 128;
 
 /// A reader of one output, bounded by the cap and the budget.
@@ -241,7 +241,7 @@ mod tests {
         let kept = captured.head.len() - ALWAYS;
         assert!((ALWAYS / 2..ALWAYS).contains(&kept), "{kept}");
         assert_eq!(captured.tail.len(), TAIL);
-        // What is kept stays counted for as long as the request is in work.
+        // Kept bytes stay counted for as long as the request is in work.
         assert!(!share.grow(ALWAYS / 2));
         drop((share, other));
         // The control: with memory left nothing is cut.

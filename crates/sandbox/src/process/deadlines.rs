@@ -28,7 +28,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval of sweeps for the remains of runs.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The thread that kills at deadlines. It ends when this is dropped.
+/// The thread that kills at deadlines. The thread ends when this is dropped.
 #[derive(Debug)]
 pub struct Deadlines {
     shared: Arc<Shared>,
@@ -125,10 +125,10 @@ impl Deadlines {
             keeper,
             state: Mutex::default(),
         });
-        let own = Arc::clone(&shared);
+        let served = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("deadlines".to_owned())
-            .spawn(move || own.serve())?;
+            .spawn(move || served.serve())?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -164,24 +164,24 @@ impl Hold {
         self.place.entry()
     }
 
-    /// Returns the group's record for the next daemon. It has the uid, and whether system calls are filtered.
+    /// Returns the group's record for the next daemon. The record has the uid, and whether syscalls are filtered.
     pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
         self.place.note(uid, filtered)
     }
 
-    /// Names the process that this run's owner waits for. It is not reaped as a stray.
+    /// Names the process that this run's owner waits for, which is not reaped as a stray.
     pub fn lead_by(&self, leader: Pid) {
         self.leader.store(leader.as_raw(), Ordering::Release);
         self.shared.lock().leaders.insert(leader.as_raw());
     }
 
-    /// Schedules `kill` for a deadline. It runs on a thread on which it must not block.
-    pub fn arm(&self, at: Instant, kill: impl Fn() -> Kill + Send + 'static) -> Armed {
+    /// Schedules `kill` for a deadline. `kill` runs on a thread on which it must not block.
+    pub fn arm(&self, deadline: Instant, kill: impl Fn() -> Kill + Send + 'static) -> Armed {
         let fired = Arc::new(AtomicBool::new(false));
         let mut state = self.shared.lock();
         state.next += 1;
         state.unswept = true;
-        let key = (at, state.next);
+        let key = (deadline, state.next);
         let alarm = Alarm {
             fired: Arc::clone(&fired),
             kill: Box::new(kill),
@@ -288,7 +288,7 @@ impl Shared {
         let unknown: HashSet<i32> = unknown.map(|stray| stray.pid).collect();
         for pid in seen.intersection(&unknown) {
             match sys::reap_stray(*pid) {
-                Ok(_) => tracing::debug!(pid, "reaped a process that no run knew"),
+                Ok(_) => tracing::debug!(pid, "reaped a process of no run"),
                 Err(error) => tracing::debug!(%error, pid, "a stray process cannot be reaped"),
             }
         }
@@ -316,7 +316,7 @@ impl State {
                 }
             }
         }
-        again.or_else(|| self.alarms.first_key_value().map(|((at, _), _)| *at))
+        again.or_else(|| self.alarms.first_key_value().map(|((time, _), _)| *time))
     }
 }
 
@@ -365,7 +365,7 @@ mod tests {
         let hold = deadlines.hold(None).unwrap();
         let (sender, receiver) = mpsc::channel();
         let now = Instant::now();
-        let at = |millis| now + Duration::from_millis(millis);
+        let after = |millis| now + Duration::from_millis(millis);
         let arm = |name: &'static str, when| {
             let sender = sender.clone();
             hold.arm(when, move || {
@@ -374,9 +374,9 @@ mod tests {
             })
         };
         let (late, called_off, early) = (
-            arm("late", at(60)),
-            arm("called off", at(40)),
-            arm("early", at(20)),
+            arm("late", after(60)),
+            arm("called off", after(40)),
+            arm("early", after(20)),
         );
         assert!(!called_off.disarm());
 

@@ -73,7 +73,7 @@ pub struct Supervision {
 }
 
 impl Supervision {
-    /// Supervises a run that nobody watches or cancels, and of which the first MiB of each stream is kept.
+    /// Supervises a run that is neither watched nor canceled, and of which the first MiB of each stream is kept.
     pub fn until(deadline: Instant) -> Self {
         Self {
             cancel: CancellationToken::new(),
@@ -108,7 +108,7 @@ pub enum Cause {
 pub struct Ended {
     /// Cause of the end.
     pub cause: Cause,
-    /// Whether the kernel may have killed it for want of memory though it kept to its own limit.
+    /// Whether the kernel may have killed it for lack of memory though it kept to its own limit.
     pub lacked_memory: bool,
     /// End and resource usage of the first process. `None` if it could not be waited for within bounds.
     pub leader: Option<Reaped>,
@@ -282,8 +282,8 @@ impl Running {
         self.group.leader.as_raw()
     }
 
-    /// Waits until a child that keeps its stdin for later writes a mark, the first of its output. Returns whether it did. It is
-    /// killed at the deadline unless it begins before, or sooner where memory runs out: hooks that work are not.
+    /// Waits until a child that keeps its stdin for later writes a mark, the first of its output. Returns whether it did. The
+    /// child is killed at the deadline unless it begins before, or sooner where memory runs out: hooks that work are not.
     pub async fn waits(&mut self, mark: u8, deadline: Instant) -> io::Result<bool> {
         if self.rearm(deadline) {
             return Ok(false);
@@ -310,7 +310,7 @@ impl Running {
 
     /// Returns whether nothing has been printed that was not read.
     fn is_silent(&self) -> bool {
-        // Read directly: the runtime may not have heard yet that there is something.
+        // Read directly: the runtime may not have received the event yet.
         let pipes = [&self.pipes.stdout, &self.pipes.stderr];
         pipes
             .into_iter()
@@ -346,8 +346,8 @@ impl Running {
             on_output_limit,
             output_bytes,
         } = supervision;
-        let over = Notify::new();
-        let on_over = (on_output_limit == OnOutputLimit::Kill).then_some(&over);
+        let exceeded = Notify::new();
+        let kills_on_exceeded = (on_output_limit == OnOutputLimit::Kill).then_some(&exceeded);
         let Self {
             launch,
             mut group,
@@ -377,8 +377,8 @@ impl Running {
         let mut end = deadline;
         // Why it was asked to end, once it was.
         let mut noticed = None;
-        let asked = {
-            let reads = outputs.read(chunks, on_over);
+        let ended_by = {
+            let reads = outputs.read(chunks, kills_on_exceeded);
             let mut feeding = stdin.is_some();
             let feed = async {
                 if let Some((stdin, event)) = stdin {
@@ -400,7 +400,7 @@ impl Running {
                         noticed = Some(Cause::Deadline);
                         group.ask_to_end();
                     }
-                    () = over.notified() => break Cause::OutputLimit,
+                    () = exceeded.notified() => break Cause::OutputLimit,
                     () = &mut reads, if reading => reading = false,
                     () = &mut feed, if feeding => feeding = false,
                 }
@@ -417,7 +417,7 @@ impl Running {
             // The child had ended before any other condition was handled.
             None
         } else {
-            Some(asked).filter(|asked| *asked != Cause::Itself)
+            Some(ended_by).filter(|cause| *cause != Cause::Itself)
         };
         group.kill();
         let leader = group.reap_leader(&watched).await;
@@ -512,7 +512,7 @@ impl Group {
         Some(self.hold.as_ref()?.arm(deadline, kill))
     }
 
-    /// Returns whether the leader has ended; it is not reaped yet.
+    /// Returns whether the leader has ended, without reaping it.
     fn has_ended(&self) -> bool {
         sys::has_ended(self.leader.as_raw()).unwrap_or(true)
     }
@@ -625,7 +625,7 @@ async fn reap_leader(child: &Watched, id: Pid) -> Option<Reaped> {
     timeout(REAP, wait).await.ok().flatten()
 }
 
-/// Writes the event and closes stdin. It is no error if a hook does not read, or stops reading.
+/// Writes the event and closes stdin. A hook that does not read, or stops reading, is no error.
 async fn feed(stdin: pipe::Sender, event: Bytes) {
     let mut rest = &event[..];
     while !rest.is_empty() {

@@ -40,7 +40,7 @@ const fn is_false(value: &bool) -> bool {
 pub enum Role {
     /// An argument that is a file.
     Argument,
-    /// What the first line of the program names.
+    /// The interpreter that the first line of the program names.
     Interpreter,
     /// The program itself.
     Program,

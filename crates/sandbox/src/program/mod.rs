@@ -1,4 +1,4 @@
-//! Opens a hook's program and its scripts once: what is hashed here is what runs.
+//! Opens a hook's program and its scripts once: the files that are hashed here are those that run.
 
 mod bound;
 pub mod digest;
@@ -56,7 +56,7 @@ const MAX_SHEBANG_BYTES: usize = 255;
 pub struct Program {
     /// The arguments for `execve`; the first is the executable's own name.
     pub argv: Vec<OsString>,
-    /// Arguments that are data by the consent, whatever the files contain.
+    /// Arguments that are data by the consent, regardless of the contents of the files.
     pub data: Vec<OsString>,
     /// The content this run is bound to.
     pub digests: Vec<Digest>,
@@ -151,7 +151,7 @@ impl<'a> OpenedFor<'a> {
     pub(super) fn rights(self) -> Option<FileRights> {
         match self {
             Self::Oneself => None,
-            Self::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid, &peer.groups)),
+            Self::Peer(peer) => Some(FileRights::for_user(peer.uid, peer.gid, &peer.groups)),
         }
     }
 }
@@ -206,9 +206,9 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Refuses a program that is not there, not a regular file, not executable or not readable by the caller, and a
-    /// script that its interpreter would look for and that cannot be opened: `INVALID_REQUEST`. `OVERLOADED` where the
-    /// system lacks a resource for opening any of these.
+    /// Refuses a program that is missing, not a regular file, not executable or not readable by the caller:
+    /// `INVALID_REQUEST`. The same for a script that its interpreter would look for and that cannot be opened.
+    /// `OVERLOADED` where the system lacks a resource for opening any of these.
     pub fn open(
         path: PathBuf,
         argv: &[OsString],
@@ -396,7 +396,7 @@ impl Opened {
             data,
             executable,
             files,
-            given,
+            given: given_words,
             has_likely: _,
             path,
             unbound,
@@ -447,7 +447,7 @@ impl Opened {
             data,
             digests,
             executable,
-            given,
+            given: given_words,
             kept,
             path,
             scripts,
@@ -605,7 +605,7 @@ impl Opened {
             }
         }
         let (file, metadata) = match used {
-            // It may be data that only the hook may read.
+            // The file may be data that only the hook may read.
             FileUse::Trailing => match opener.try_open(&path)? {
                 Some(opened) => opened,
                 None => return Ok(()),
@@ -784,7 +784,7 @@ impl Opened {
             let named = reading.named.into_iter();
             reading.named = named.flat_map(NamedFile::into_parts).collect();
             for named in &mut reading.named {
-                // It is no argument of the command, so no other file can take its place.
+                // The word is no argument of the command, so no other file can take its place.
                 named.spot = WordSpot::argument(0);
             }
             self.bind_all(reading, opener)?;
@@ -1033,7 +1033,7 @@ impl Opener<'_> {
             let path = &found.interpreter;
             if steps.len() == MAX_INTERPRETERS {
                 let problem = format!(
-                    "`{}` is interpreter {} in a row; Linux follows {MAX_INTERPRETERS}",
+                    "`{}` is interpreter {} in a row, and Linux follows {MAX_INTERPRETERS}",
                     path.display(),
                     MAX_INTERPRETERS + 1,
                 );
@@ -1104,7 +1104,7 @@ impl Opener<'_> {
         let failed = |what: &str, error: io::Error| {
             Refusal::failed(format_args!("`{}` {what}", path.display()), &error, refuse)
         };
-        // Nonblocking, so that a FIFO cannot hang the daemon; it is refused below.
+        // Nonblocking, so that a FIFO, which is refused below, cannot hang the daemon.
         let file = self
             .view
             .open(path, OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
@@ -1262,16 +1262,16 @@ fn why_not_executed(start: &[u8], errno: Errno) -> Option<String> {
             format!("its interpreter, `{interpreter}` in its first line, is not there")
         }
         (Errno::ENOENT, None) if start.starts_with(b"\x7fELF") => {
-            "its loader is not there: it was built for another system or C library".to_owned()
+            "its loader is missing: the program was built for another system or C library".to_owned()
         }
         (Errno::EACCES, Some(interpreter)) => {
             format!("its interpreter, `{interpreter}` in its first line, may not be executed here")
         }
         (Errno::ENOEXEC, None) if start.starts_with(b"\x7fELF") => {
-            "it was built for another kind of machine".to_owned()
+            "the program was built for another kind of machine".to_owned()
         }
         (Errno::ENOEXEC, None) => {
-            "it is no program, and has no first line that names an interpreter, such as `#!/bin/sh`"
+            "the file is no program, and has no first line that names an interpreter, such as `#!/bin/sh`"
                 .to_owned()
         }
         _ => return None,

@@ -90,7 +90,7 @@ fn first_lines_are_read_as_the_kernel_reads_them() {
     assert_eq!(found, some("/bin/sh", None));
 }
 
-/// Opens a command; what is named is on this system.
+/// Opens a command, whose names are of files on this system.
 fn opened(argv: &[&OsStr], working_dir: Option<&Path>) -> Result<Opened, Refusal> {
     opened_with(argv, &[], working_dir)
 }
@@ -147,7 +147,7 @@ fn files_of_code_are_bound_and_data_is_not() {
     );
 }
 
-/// A consent alone distinguishes data from code. It does so for files that a program is given.
+/// A consent alone distinguishes data from code, for files that a program receives.
 #[test]
 fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
     let directory = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
     // Behind such a word it may be the script.
     assert_eq!(program(&["fmt", "exec", "a.py"], &[]).given, [""; 0]);
     let one = program(&["fmt", "--fix", "a.py", "b.py"], &["a.py"]);
-    // It is given the file itself, and no copy.
+    // The program receives the file itself, and no copy.
     assert_eq!((bound(&one), one.scripts.len()), (vec!["b.py".into()], 1));
     assert_eq!(
         (one.data, one.given),
@@ -211,7 +211,7 @@ fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
         program(&["run", "a.py"], &["run"]).digests[0].role,
         Role::Program
     );
-    // A word of the first line is none of the arguments.
+    // A word of the first line is no argument.
     let line = format!("#!{} a.py\n", path("fmt").display());
     std::fs::write(path("run"), line).unwrap();
     let program = program(&["run", "a.py"], &["a.py"]);
@@ -594,17 +594,17 @@ fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
         ("jq|include \"m\"; g", code),
         ("guile|-c|(load \"h\")", code),
         ("expect|-c|source h|h", code),
-        ("make", "what `make` finds"),
-        ("make|-s", "what `make` finds"),
-        ("node|--env-file=.env|h", "what the words in `.env` name"),
-        ("java|@p", "what the words in `p` name"),
+        ("make", "`make`"),
+        ("make|-s", "`make`"),
+        ("node|--env-file=.env|h", "`.env`"),
+        ("java|@p", "`p`"),
         ("node|--test", "the code that `node` finds"),
         ("/bin/bash|-c|eval . ./h", "the shell's own `eval`"),
         ("/bin/bash|-c|command eval . ./h", "the shell's own `eval`"),
         ("/bin/bash|-c|trap '. ./h' EXIT", "the shell's own `trap`"),
         ("/bin/bash|-c|test -v 'a[$(./h)]'", "the shell's own `test`"),
         ("busybox|run-parts|d", "the words of `busybox run-parts`"),
-        ("/bin/sh|-s", "what comes on stdin"),
+        ("/bin/sh|-s", "stdin"),
         ("/bin/sh|-s|x", "the script on stdin"),
         ("deno|fmt|--check", "the code that `fmt` names"),
         ("deno|run|-A|npm:eslint", "the code that `npm:eslint` names"),

@@ -1,7 +1,7 @@
 //! Caches of hooks: one for the hooks that write a workspace, and one for each profile whose hooks do not.
 //!
-//! A program in a cache is as good as whoever writes there. Hooks that write the same workspace change each other's programs anyway;
-//! nothing else is shared. Packages that were fetched once for all are copied into each cache.
+//! A program in a cache is as trustworthy as the hooks that write there. Hooks that write the same workspace change each
+//! other's programs anyway; nothing else is shared. Packages that were fetched once for all are copied into each cache.
 
 mod copy;
 
@@ -109,22 +109,22 @@ impl Cache {
         let Some(fetched) = newest(&all.join(FETCHED))? else {
             return Ok(());
         };
-        let beside = path.parent().unwrap_or(all).join(FILLED);
+        let record = path.parent().unwrap_or(all).join(FILLED);
         let name = fetched.file_name().unwrap_or_default();
-        let is_filled = || fs::read(&beside).is_ok_and(|filled| filled == name.as_encoded_bytes());
+        let is_filled = || fs::read(&record).is_ok_and(|filled| filled == name.as_encoded_bytes());
         if is_filled() {
             return Ok(());
         }
-        let _turn = lock(&beside.with_extension("lock"), FlockArg::LockExclusive)?;
+        let _turn = lock(&record.with_extension("lock"), FlockArg::LockExclusive)?;
         if !is_filled() {
             copy_missing(&fetched, &path, &path)?;
-            fs::write(&beside, name.as_encoded_bytes())?;
+            fs::write(&record, name.as_encoded_bytes())?;
         }
         Ok(())
     }
 }
 
-/// A directory for caches that is empty: what is fetched there holds nothing of any hook.
+/// A directory for caches that is empty: packages that are fetched there contain nothing of any hook.
 #[derive(Debug)]
 pub struct Fetching {
     all: PathBuf,
@@ -138,11 +138,11 @@ impl Fetching {
     ///
     /// Returns the error of making a directory.
     pub fn begin(all: &Path) -> io::Result<Self> {
-        let own = all.join(format!("fetching-{}", Uuid::now_v7().simple()));
-        make(&own)?;
+        let directory = all.join(format!("fetching-{}", Uuid::now_v7().simple()));
+        make(&directory)?;
         Ok(Self {
             all: all.to_owned(),
-            own,
+            own: directory,
         })
     }
 
@@ -240,12 +240,12 @@ mod tests {
             let cache = caches.find(policy, workspace.map(Path::new));
             cache.map(|cache| cache.path().to_owned())
         };
-        let own = find("develop", Some("/srv/a")).unwrap();
-        assert!(own.starts_with(&all));
-        assert_eq!(find("develop-online", Some("/srv/a")).unwrap(), own);
-        assert_ne!(find("develop", Some("/srv/b")).unwrap(), own);
+        let cache = find("develop", Some("/srv/a")).unwrap();
+        assert!(cache.starts_with(&all));
+        assert_eq!(find("develop-online", Some("/srv/a")).unwrap(), cache);
+        assert_ne!(find("develop", Some("/srv/b")).unwrap(), cache);
         let without = find("develop", None).unwrap();
-        assert_ne!(without, own);
+        assert_ne!(without, cache);
         assert_ne!(find("develop-online", None).unwrap(), without);
         assert_eq!(find("pipeline", Some("/srv/a")), None);
         assert!(Caches::default().0.is_none());
@@ -262,14 +262,14 @@ mod tests {
         let find = |workspace: &str| caches.find(policy, Some(Path::new(workspace))).unwrap();
         let fetch = |package: &str| {
             let fetching = Fetching::begin(&all).unwrap();
-            let own = Caches::new(Some(&References::cache_in(fetching.path())));
-            let own = own.find(policy, Some(Path::new("/tmp/empty"))).unwrap();
+            let cache = Caches::new(Some(&References::cache_in(fetching.path())));
+            let cache = cache.find(policy, Some(Path::new("/tmp/empty"))).unwrap();
             fs::create_dir_all(References::cache_in(fetching.path())).unwrap();
-            own.make_now().unwrap();
-            fs::write(own.path().join(package), package).unwrap();
+            cache.make_now().unwrap();
+            fs::write(cache.path().join(package), package).unwrap();
             symlink(
-                own.path().join(package),
-                own.path().join(format!("to-{package}")),
+                cache.path().join(package),
+                cache.path().join(format!("to-{package}")),
             )
             .unwrap();
             fetching

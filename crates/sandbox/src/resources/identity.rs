@@ -1,6 +1,6 @@
 //! Uids for hooks of a root daemon: one per concurrent run, from a reserved range.
 //!
-//! As long as the range suffices, no caller's hooks get a uid that another caller's hooks have had, so files that a
+//! As long as the range suffices, no caller's hooks get a uid that another caller's hooks have had. So files that a
 //! hook leaves in a shared directory stay closed to them.
 
 use std::{
@@ -109,7 +109,7 @@ impl Identities {
     ///
     /// Fails where the lock directory cannot be created, capabilities are missing, or this user namespace does not map the range.
     pub fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
-        let lacking = lacking(Status::own()?.effective_capabilities);
+        let lacking = lacking(Status::read_own()?.effective_capabilities);
         if !lacking.is_empty() {
             let message = format!(
                 "this process is root without {}; give it these capabilities, or run it as an ordinary user",
@@ -121,7 +121,8 @@ impl Identities {
             if !maps(&fs::read_to_string(map)?, &range) {
                 let (first, last) = (range.start(), range.end());
                 let message = format!(
-                    "{first}-{last} does not exist in this user namespace; set `hooks.uid_range` to ids that {map} lists, or run it as an ordinary user"
+                    "{first}-{last} does not exist in this user namespace; \
+                     set `hooks.uid_range` to ids of {map}, or run as an ordinary user"
                 );
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
             }
@@ -161,14 +162,14 @@ impl Identities {
     ///
     /// Returns the error of looking at processes or at a lock file.
     pub fn clear(&self) -> io::Result<()> {
-        let own = fs::read_link("/proc/self/ns/user")?;
+        let daemon_namespace = fs::read_link("/proc/self/ns/user")?;
         let begun = Instant::now();
         let mut ended = BTreeSet::new();
         loop {
             let mut running: BTreeMap<u32, Vec<_>> = BTreeMap::new();
             for process in processes()? {
                 // A process that has ended meanwhile has no status.
-                let uid = Status::of(process.pid).map(|status| status.uids[0]);
+                let uid = Status::read_process(process.pid).map(|status| status.uids[0]);
                 if let Ok(uid) = uid
                     && self.range.contains(&uid)
                     && !process.is_over
@@ -184,7 +185,7 @@ impl Identities {
                 };
                 let is_ours = |process: &Found| {
                     let namespace = fs::read_link(format!("/proc/{}/ns/user", process.pid));
-                    namespace.is_ok_and(|it| it == own)
+                    namespace.is_ok_and(|it| it == daemon_namespace)
                 };
                 if !was_given || owner.is_none() || !processes.iter().all(is_ours) {
                     aside.push(uid);
@@ -203,11 +204,14 @@ impl Identities {
                 if !ended.is_empty() {
                     tracing::warn!(
                         killed = ended.len(),
-                        "processes of hooks outlived their daemon and its keeper; they were killed"
+                        "killed processes of hooks that outlived their daemon and its keeper"
                     );
                 }
                 if !aside.is_empty() {
-                    tracing::warn!(uids = ?aside, "something runs under uids of `hooks.uid_range` that is no hook, or does not end; no hook gets these uids");
+                    tracing::warn!(
+                        uids = ?aside,
+                        "uids of `hooks.uid_range` stay unused: processes that are no hooks, or do not end, run under them"
+                    );
                     self.free().unknown.retain(|uid| !aside.contains(uid));
                 }
                 return Ok(());
@@ -218,7 +222,7 @@ impl Identities {
 
     /// Checks that hooks can run as their callers.
     ///
-    /// A child shares the daemon's memory until it executes the hook. It has its caller's uid before that, and the
+    /// A child shares the daemon's memory until it executes the hook. The child has its caller's uid before that, and the
     /// caller's processes must not trace it: the kernel prevents that unless `fs.suid_dumpable` is 1 (`proc(5)`,
     /// `ptrace(2)`).
     ///
@@ -243,8 +247,8 @@ impl Identities {
 
     /// Leases an unused uid for a caller's hook; `None` if all are in use.
     ///
-    /// In this order: one that this caller's hooks have had, preferably the lowest that this daemon holds; one that no
-    /// hooks have had; the one that other callers' hooks have not had for longest.
+    /// Prefers one that this caller's hooks have had, the lowest that this daemon holds first. Next comes one that no
+    /// hooks have had, and last the one that other callers' hooks have not had for longest.
     ///
     /// # Errors
     ///
@@ -374,7 +378,7 @@ impl Free {
 
     /// Returns the uids that a caller's hooks have had.
     ///
-    /// Those that this daemon holds come first, so that successive hooks get the same uid, whatever other daemons free.
+    /// The uids that this daemon holds come first, so that successive hooks get the same uid, even if other daemons free some.
     fn had_by(&self, caller: u32) -> Vec<u32> {
         let (held, others): (Vec<_>, Vec<_>) = self
             .had
@@ -446,11 +450,11 @@ impl Lease {
     /// The leased number is one of its groups: the caller's other processes do not have it, so none reaches the run's
     /// directory.
     pub fn of_caller(&self, caller: &Peer) -> Identity {
-        let own = self.0.uid;
+        let uid = self.0.uid;
         Identity {
             gid: caller.gid,
-            group: Some(own),
-            groups: caller.groups.iter().copied().chain([own]).collect(),
+            group: Some(uid),
+            groups: caller.groups.iter().copied().chain([uid]).collect(),
             uid: caller.uid,
         }
     }
@@ -504,7 +508,7 @@ mod tests {
 
         let others = lease_all(&other);
         assert_eq!(others.len(), 40 - HELD);
-        // What it held is still its own, and what is free again is anybody's.
+        // Held uids are still the caller's own, and freed ones are anybody's.
         assert_eq!(lease_all(&busy).len(), HELD);
         drop(others);
         assert_eq!(lease_all(&busy).len(), 40 - HELD);
@@ -540,8 +544,8 @@ mod tests {
 
         let (other, another) = (lease(1001), lease(1001));
         assert_eq!((uid(&other), uid(&another)), (3, 4));
-        let own = lease(1000);
-        assert_eq!(uid(&own), 1);
+        let first = lease(1000);
+        assert_eq!(uid(&first), 1);
 
         // The range is exhausted: the one that is free for longest.
         let third = lease(1002);
@@ -595,7 +599,7 @@ mod tests {
         let alone = "         0       1000          1\n";
         // As a container of an ordinary user has it.
         let container = "         0       1000          1\n         1     100000      65536\n";
-        for (map, range, there) in [
+        for (map, range, expected) in [
             (host, DEFAULT_UID_RANGE, true),
             (alone, DEFAULT_UID_RANGE, false),
             (container, DEFAULT_UID_RANGE, false),
@@ -603,9 +607,9 @@ mod tests {
             (container, 0..=65_536, true),
             (container, 60_000..=65_537, false),
             ("", 1..=2, false),
-            ("what is this", 1..=2, false),
+            ("no map at all", 1..=2, false),
         ] {
-            assert_eq!(maps(map, &range), there, "{map} {range:?}");
+            assert_eq!(maps(map, &range), expected, "{map} {range:?}");
         }
     }
 
@@ -641,7 +645,7 @@ mod tests {
             let in_use = living.lease(7).unwrap().unwrap();
             let left = uid(&dead.lease(7).unwrap().unwrap());
             drop(dead);
-            // Nobody has been given the last of the range.
+            // No hook has had the last of the range.
             let mut processes = [uid(&in_use), left, *range.end()].map(run_as);
 
             let next = pool();
@@ -652,8 +656,8 @@ mod tests {
                 .map(|it| it.try_wait().unwrap().is_some());
             assert_eq!(ended, [false, true, false]);
             let leases: Vec<_> = std::iter::from_fn(|| next.lease(7).unwrap()).collect();
-            let given: Vec<_> = leases.iter().map(uid).collect();
-            assert_eq!(given, [left, 1_879_110_002]);
+            let uids: Vec<_> = leases.iter().map(uid).collect();
+            assert_eq!(uids, [left, 1_879_110_002]);
             for process in &mut processes {
                 process.kill().ok();
                 process.wait().unwrap();

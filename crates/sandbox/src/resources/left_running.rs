@@ -2,10 +2,12 @@
 //!
 //! The next daemon finds them by the recorded process groups, before it serves.
 //!
-//! A number alone proves nothing, as it may have been reused. So a process is killed only if its group was recorded
-//! since boot, in this pid namespace, in the same session; if it runs under the same uid; and if the group's first
-//! process is still the recorded one, or the process has filters and `no_new_privs`, as all of a confined hook's have,
-//! or names that daemon's directory in its environment.
+//! A number alone proves nothing, as it may have been reused. So a process is killed only if all of these hold:
+//!
+//! - Its group was recorded since boot, in this pid namespace, in the same session.
+//! - The process runs under the same uid.
+//! - The group's first process is still the recorded one. Otherwise the process has filters and `no_new_privs`, as all of
+//!   a confined hook's have, or names that daemon's directory in its environment.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +26,7 @@ use hookjail_sys as sys;
 /// Time limit for the end of killed processes.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Flag of a task that exits (`linux/sched.h`); it never returns to user mode.
+/// Flag of a task that exits (`linux/sched.h`), and never returns to user mode.
 const PF_EXITING: u32 = 0x4;
 
 /// Polling interval while killed processes end.
@@ -42,8 +44,8 @@ pub(crate) struct Found {
     group: i32,
     /// Whether the process executes nothing any more.
     ///
-    /// Includes the first process of a PID namespace that waits, in its exit, until others have reaped the
-    /// namespace's processes: a parent outside of the namespace may take long for that.
+    /// Includes the first process of a PID namespace that waits, in its exit, until the namespace's processes are
+    /// reaped. A parent outside of the namespace may take long for that.
     pub(crate) is_over: bool,
     pub(crate) pid: i32,
     session: i32,
@@ -53,7 +55,7 @@ pub(crate) struct Found {
 
 impl Found {
     /// Reads a process; `None` where there is none.
-    fn at(pid: i32) -> Option<Self> {
+    fn read(pid: i32) -> Option<Self> {
         Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -85,7 +87,7 @@ impl Found {
             process => process?,
         };
         // The pidfd stays bound to one process, even if its number is reused.
-        if Self::at(self.pid) != Some(self) {
+        if Self::read(self.pid) != Some(self) {
             return Ok(());
         }
         match sys::kill(process) {
@@ -101,7 +103,7 @@ pub(crate) fn processes() -> io::Result<Vec<Found>> {
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let pid = name.to_str().and_then(|name| name.parse().ok());
-        found.extend(pid.and_then(Found::at));
+        found.extend(pid.and_then(Found::read));
     }
     Ok(found)
 }
@@ -110,12 +112,12 @@ pub(crate) fn processes() -> io::Result<Vec<Found>> {
 pub(crate) fn groups_of(_directory: &Path) -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let namespace = fs::read_link("/proc/self/ns/pid")?;
-    let own = Found::at(std::process::id().cast_signed()).ok_or(io::ErrorKind::NotFound)?;
+    let daemon = Found::read(std::process::id().cast_signed()).ok_or(io::ErrorKind::NotFound)?;
     Ok(format!(
         "{} {} {}\n",
         boot.trim(),
         namespace.display(),
-        own.session
+        daemon.session
     ))
 }
 
@@ -136,7 +138,7 @@ pub(crate) fn kill_left(directory: &Path, groups: &Path) -> io::Result<usize> {
     let mut killed = BTreeMap::new();
     loop {
         let found = processes()?;
-        let of_hooks: Vec<_> = left.of(&found).collect();
+        let of_hooks: Vec<_> = left.processes(&found).collect();
         if of_hooks.is_empty() {
             return Ok(killed.len());
         }
@@ -166,12 +168,13 @@ impl<'a> Left<'a> {
         let Some((head, groups)) = noted.split_at_checked(NOTES_BEGIN) else {
             return Ok(None);
         };
-        let said = head.split(|byte| *byte == b'\n').next();
-        let said = said.map(String::from_utf8_lossy).unwrap_or_default();
-        let own = groups_of(directory)?;
+        let scope = head.split(|byte| *byte == b'\n').next();
+        let scope = scope.map(String::from_utf8_lossy).unwrap_or_default();
+        let current = groups_of(directory)?;
         let without_session = |text: &str| text.rsplit_once(' ').map(|(rest, _)| rest.to_owned());
-        let session = said.rsplit_once(' ').and_then(|(_, it)| it.parse().ok());
-        let Some(session) = session.filter(|_| without_session(&said) == without_session(&own))
+        let session = scope.rsplit_once(' ').and_then(|(_, it)| it.parse().ok());
+        let Some(session) =
+            session.filter(|_| without_session(&scope) == without_session(&current))
         else {
             return Ok(None);
         };
@@ -192,7 +195,7 @@ impl<'a> Left<'a> {
     }
 
     /// Returns the processes of these groups that have not ended.
-    fn of<'b>(&self, found: &'b [Found]) -> impl Iterator<Item = &'b Found> {
+    fn processes<'b>(&self, found: &'b [Found]) -> impl Iterator<Item = &'b Found> {
         let firsts: BTreeMap<i32, &Found> = found
             .iter()
             .filter(|process| self.groups.contains_key(&process.pid))
@@ -228,7 +231,7 @@ impl<'a> Left<'a> {
     }
 
     fn has_uid(&self, process: &Found, noted: &NotedGroup) -> Option<Status> {
-        let status = Status::of(process.pid).ok()?;
+        let status = Status::read_process(process.pid).ok()?;
         (status.uids[0] == noted.uid).then_some(status)
     }
 

@@ -1,8 +1,8 @@
 //! Removes the directories of runs after their answers.
 //!
-//! A hook can create more files in a second than are removed in a minute. So the answer does not wait for the removal,
-//! the uid is freed only after it, callers take turns, and a caller with many pending removals waits before its next
-//! hook starts.
+//! A hook can create more files in a second than are removed in a minute. So the answer does not wait for the removal, and
+//! the uid is freed only after it. Callers take turns, and a caller with many pending removals waits before its next hook
+//! starts.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -195,7 +195,7 @@ impl Drop for Litter {
         let left: usize = callers.values().map(Caller::backlog).sum();
         tracing::warn!(
             left,
-            "directories of runs are not removed yet; the next daemon removes them"
+            "directories of runs are not removed yet, and the next daemon removes them"
         );
         callers.into_values().for_each(Caller::leave);
     }
@@ -259,7 +259,7 @@ impl Shared {
             tracing::warn!(
                 caller,
                 backlog,
-                "the hooks of a caller leave more than is removed; its next ones wait"
+                "the hooks of a caller leave more than is removed, so its next ones wait"
             );
         }
     }
@@ -269,15 +269,15 @@ impl Shared {
         loop {
             let Some(caller) = state.turn.pop_front() else {
                 let now = Instant::now();
-                let again = state.again.front().map(|(at, _)| *at);
+                let again = state.again.front().map(|(time, _)| *time);
                 state = match again {
-                    Some(at) if at <= now => {
+                    Some(time) if time <= now => {
                         let caller = state.again.pop_front().map(|(_, caller)| caller);
                         state.turn.extend(caller);
                         state
                     }
-                    Some(at) => {
-                        let waited = self.changed.wait_timeout(state, at - now);
+                    Some(time) => {
+                        let waited = self.changed.wait_timeout(state, time - now);
                         waited.unwrap_or_else(PoisonError::into_inner).0
                     }
                     None if state.closed => return,
@@ -376,7 +376,7 @@ mod tests {
         drop(litter);
         drop(late);
         assert!(scratch.exists());
-        // Held by nobody any more, but kept by the end of its daemon.
+        // No longer held by any process, but kept by the end of its daemon.
         drop(instance);
         assert!(scratch.exists());
         drop(self::instance(&base));

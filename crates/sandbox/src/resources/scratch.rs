@@ -171,7 +171,7 @@ impl InstanceDir {
 
     /// Creates the directory of one run.
     ///
-    /// It has the hook's scratch directory, and files that the hook may read but not change.
+    /// The directory has the hook's scratch directory, and files that the hook may read but not change.
     ///
     /// # Errors
     ///
@@ -189,8 +189,8 @@ impl InstanceDir {
             chown(&scratch, Some(uid), Some(gid))?;
             // For the hook alone: the copies here may be of files that others cannot read, and other users can read the
             // directory's name in a process's arguments. Set explicitly, because the umask applies to `mkdir`.
-            let own = identity.group.map_or(gid, Gid::from_raw);
-            chown(&run.path, None, Some(own))?;
+            let group = identity.group.map_or(gid, Gid::from_raw);
+            chown(&run.path, None, Some(group))?;
             fs::set_permissions(&run.path, Permissions::from_mode(0o710))?;
         }
         Ok(run)
@@ -361,7 +361,7 @@ impl RunDir {
     ///
     /// Fails where the directory cannot be created.
     #[cfg(target_os = "linux")]
-    pub fn own(&self, name: &str) -> io::Result<PathBuf> {
+    pub fn own_directory(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(path)
@@ -533,7 +533,11 @@ fn sweep(base: &Path) {
         .filter(|(_, path)| match host::kill_left(path, &path.join(GROUPS)) {
             Ok(0) => true,
             Ok(killed) => {
-                tracing::warn!(killed, path = %path.display(), "processes of hooks outlived their daemon and its keeper; they are killed");
+                tracing::warn!(
+                    killed,
+                    path = %path.display(),
+                    "killed processes of hooks that outlived their daemon and its keeper"
+                );
                 true
             }
             Err(error) => {
@@ -592,7 +596,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
     let top = open_directory(AT_FDCWD, path)?;
     // Moved directories get new unique names, which neither a hook's files nor those of an earlier, failed attempt can have.
-    let own = Uuid::now_v7().simple();
+    let unique = Uuid::now_v7().simple();
     let mut moved = 0_u64;
     loop {
         let mut directories = Vec::new();
@@ -611,7 +615,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
             for (inner, is_directory) in entries(&directory)? {
                 if is_directory {
                     moved += 1;
-                    let target = format!("moved-{own}-{moved}");
+                    let target = format!("moved-{unique}-{moved}");
                     // A directory without write permission cannot be moved: its `..` would change.
                     fchmodat(
                         &directory,
@@ -631,12 +635,20 @@ pub fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Opens a directory, never a link to one, and makes it usable by its owner.
-fn open_directory<P: ?Sized + nix::NixPath>(at: impl AsFd + Copy, path: &P) -> io::Result<OwnedFd> {
+fn open_directory<P: ?Sized + nix::NixPath>(
+    parent: impl AsFd + Copy,
+    path: &P,
+) -> io::Result<OwnedFd> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    match openat(at, path, flags | OFlag::O_RDONLY, Mode::empty()) {
+    match openat(parent, path, flags | OFlag::O_RDONLY, Mode::empty()) {
         Err(Errno::EACCES) => {
-            fchmodat(at, path, Mode::S_IRWXU, FchmodatFlags::NoFollowSymlink)?;
-            Ok(openat(at, path, flags | OFlag::O_RDONLY, Mode::empty())?)
+            fchmodat(parent, path, Mode::S_IRWXU, FchmodatFlags::NoFollowSymlink)?;
+            Ok(openat(
+                parent,
+                path,
+                flags | OFlag::O_RDONLY,
+                Mode::empty(),
+            )?)
         }
         Ok(fd) => {
             nix::sys::stat::fchmod(&fd, Mode::S_IRWXU)?;
@@ -719,7 +731,7 @@ mod tests {
         fs::set_permissions(scratch.join("closed/inner"), Permissions::from_mode(0o000)).unwrap();
         fs::set_permissions(scratch.join("closed"), Permissions::from_mode(0o000)).unwrap();
         // Deeper than a path can name.
-        let mut at = open(
+        let mut deepest = open(
             &scratch,
             OFlag::O_DIRECTORY | OFlag::O_RDONLY,
             Mode::empty(),
@@ -727,9 +739,9 @@ mod tests {
         .unwrap();
         let name = "d".repeat(200);
         for _ in 0..40 {
-            mkdirat(&at, name.as_str(), Mode::S_IRWXU).unwrap();
-            at = openat(
-                &at,
+            mkdirat(&deepest, name.as_str(), Mode::S_IRWXU).unwrap();
+            deepest = openat(
+                &deepest,
                 name.as_str(),
                 OFlag::O_DIRECTORY | OFlag::O_RDONLY,
                 Mode::empty(),
@@ -752,7 +764,7 @@ mod tests {
         for name in ["a/b/c", "d/e/f", "moved-1/x/y", "moved-2/x/y"] {
             fs::create_dir_all(run.join(name)).unwrap();
         }
-        // What a try that fails half way leaves: it has moved what lay deeper, and one directory is where a name is.
+        // The rest of a try that failed half way: deeper entries are moved, and one directory is where a name is.
         let failing = run.join("a/b");
         fs::rename(&failing, run.join("moved-3")).unwrap();
         remove(&run).unwrap();

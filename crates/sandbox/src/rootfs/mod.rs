@@ -36,7 +36,8 @@ pub struct RootSpec {
 pub enum RootError {
     /// Its tree does not have the configured digest.
     #[error(
-        "it has the digest `{found}`, and `container.root_digest` is `{expected}`: find out who changed it, or write the new digest"
+        "the root has the digest `{found}`, and `container.root_digest` is `{expected}`; \
+         check who changed it, or write the new digest"
     )]
     Digest {
         /// The digest in the configuration.
@@ -45,11 +46,11 @@ pub enum RootError {
         found: TreeDigest,
     },
     /// The root cannot be opened as a directory.
-    #[error("it cannot be opened as a directory: {0}")]
+    #[error("the root cannot be opened as a directory: {0}")]
     Open(#[source] io::Error),
     /// The root has no shell.
     #[error(
-        "it has no program `{SHELL}`: unpack a whole system, with a shell, its libraries and what hooks need"
+        "the root has no program `{SHELL}`: unpack a whole system, with a shell, libraries and the files that hooks need"
     )]
     Shell,
     /// Its tree has no digest.
@@ -107,7 +108,9 @@ impl Root {
 
     /// Returns whether the root provides a path. `/dev` and `/proc` are provided otherwise.
     pub fn has(path: &Path) -> bool {
-        !["/dev", "/proc"].iter().any(|own| path.starts_with(own))
+        !["/dev", "/proc"]
+            .iter()
+            .any(|special| path.starts_with(special))
     }
 
     /// Opens a file by an absolute path in the root. Symbolic links are resolved in it too.
@@ -129,7 +132,7 @@ impl<'a> View<'a> {
     pub const HOST: View<'static> = View(None);
 
     /// Returns the view of hooks under a profile that grants these files.
-    pub fn of(root: Option<&'a Root>, files: &'a Files) -> Self {
+    pub fn new(root: Option<&'a Root>, files: &'a Files) -> Self {
         Self(root.map(|root| (root, files)))
     }
 

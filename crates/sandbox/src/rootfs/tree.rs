@@ -48,9 +48,9 @@ pub struct TreeError {
 #[derive(Debug, thiserror::Error)]
 pub enum TreeCause {
     /// The file is no regular file, directory or symbolic link.
-    #[error("it is a device, a socket or a pipe; remove it: devices come from the host")]
+    #[error("the file is a device, a socket or a pipe; remove it: devices come from the host")]
     Kind,
-    /// A system call failed.
+    /// A syscall failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Another user could change the file.
@@ -119,7 +119,7 @@ fn content(hasher: &mut Sha256, file: &mut File, length: u64) -> io::Result<()> 
     if read == length {
         return Ok(());
     }
-    Err(io::Error::other("it was changed while it was read"))
+    Err(io::Error::other("the file was changed while it was read"))
 }
 
 #[cfg(test)]
@@ -135,11 +135,11 @@ mod tests {
     }
 
     /// Makes a tree of a file, a link and a directory.
-    fn tree(at: &Path) {
-        fs::create_dir_all(at.join("bin")).unwrap();
-        fs::write(at.join("bin/sh"), "shell").unwrap();
-        symlink("sh", at.join("bin/dash")).unwrap();
-        for path in [at.to_owned(), at.join("bin"), at.join("bin/sh")] {
+    fn tree(root: &Path) {
+        fs::create_dir_all(root.join("bin")).unwrap();
+        fs::write(root.join("bin/sh"), "shell").unwrap();
+        symlink("sh", root.join("bin/dash")).unwrap();
+        for path in [root.to_owned(), root.join("bin"), root.join("bin/sh")] {
             mode(&path, 0o755);
         }
     }
@@ -155,50 +155,50 @@ mod tests {
         assert_eq!(TreeDigest::parse(&kept.to_string()), Some(kept.clone()));
 
         let changes: [(&str, Change); 6] = [
-            ("content", |at| {
-                fs::write(at.join("bin/sh"), "other").unwrap()
+            ("content", |root| {
+                fs::write(root.join("bin/sh"), "other").unwrap()
             }),
-            ("mode", |at| mode(&at.join("bin/sh"), 0o555)),
-            ("a new file", |at| {
-                fs::write(at.join("new"), "").unwrap();
-                mode(&at.join("new"), 0o644);
+            ("mode", |root| mode(&root.join("bin/sh"), 0o555)),
+            ("a new file", |root| {
+                fs::write(root.join("new"), "").unwrap();
+                mode(&root.join("new"), 0o644);
             }),
-            ("a file less", |at| {
-                fs::remove_file(at.join("bin/sh")).unwrap()
+            ("a file less", |root| {
+                fs::remove_file(root.join("bin/sh")).unwrap()
             }),
-            ("a name", |at| {
-                fs::rename(at.join("bin"), at.join("sbin")).unwrap();
+            ("a name", |root| {
+                fs::rename(root.join("bin"), root.join("sbin")).unwrap();
             }),
-            ("where a link leads", |at| {
-                fs::remove_file(at.join("bin/dash")).unwrap();
-                symlink("/bin/sh", at.join("bin/dash")).unwrap();
+            ("where a link leads", |root| {
+                fs::remove_file(root.join("bin/dash")).unwrap();
+                symlink("/bin/sh", root.join("bin/dash")).unwrap();
             }),
         ];
         for (what, change) in changes {
-            let at = base.path().join("changed");
-            tree(&at);
-            assert_eq!(digest(&at).unwrap(), kept, "{what}");
-            change(&at);
-            assert_ne!(digest(&at).unwrap(), kept, "{what}");
-            fs::remove_dir_all(&at).unwrap();
+            let root = base.path().join("changed");
+            tree(&root);
+            assert_eq!(digest(&root).unwrap(), kept, "{what}");
+            change(&root);
+            assert_ne!(digest(&root).unwrap(), kept, "{what}");
+            fs::remove_dir_all(&root).unwrap();
         }
     }
 
     #[test]
     fn what_others_can_write_and_what_is_no_file_is_named() {
         let base = tempfile::tempdir().unwrap();
-        let at = base.path().join("tree");
-        tree(&at);
-        assert!(digest(&at).is_ok());
+        let root = base.path().join("tree");
+        tree(&root);
+        assert!(digest(&root).is_ok());
         for (path, usual) in [("bin", 0o755), ("bin/sh", 0o755)] {
-            mode(&at.join(path), 0o777);
-            let error = digest(&at).unwrap_err();
-            assert_eq!(error.path, at.join(path));
+            mode(&root.join(path), 0o777);
+            let error = digest(&root).unwrap_err();
+            assert_eq!(error.path, root.join(path));
             assert!(error.to_string().contains("others can write it"), "{error}");
-            mode(&at.join(path), usual);
+            mode(&root.join(path), usual);
         }
-        nix::unistd::mkfifo(&at.join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
-        let error = digest(&at).unwrap_err();
+        nix::unistd::mkfifo(&root.join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+        let error = digest(&root).unwrap_err();
         assert!(
             error.to_string().contains("a device, a socket or a pipe"),
             "{error}"

@@ -36,7 +36,7 @@ const ANSWERED: Duration = Duration::from_millis(2);
 /// How much of a script is looked at for what it imports.
 const MOST_SCANNED_BYTES: usize = 64 << 10;
 
-/// What a hook was started with, for what waits for the next ones.
+/// The start of a hook, by which interpreters are prepared for the next ones.
 #[derive(Debug)]
 struct Template {
     caller: Peer,
@@ -49,7 +49,7 @@ struct Template {
     workspace: Option<PathBuf>,
 }
 
-/// Interpreters that are to be started. They count as being started; those that are not, when this is dropped, no more.
+/// Interpreters that are to be started. They count as being started until this is dropped without their start.
 #[derive(Debug)]
 pub(super) struct Refill {
     key: Key,
@@ -60,7 +60,7 @@ pub(super) struct Refill {
 
 impl Refill {
     /// Returns how to start those that are missing; `None` where none is.
-    pub(super) fn of(
+    pub(super) fn new(
         sandbox: &Arc<Confinement>,
         key: Key,
         task: HookTask<'_>,
@@ -290,8 +290,8 @@ impl Confinement {
         })
     }
 
-    /// Hands a hook's run over to what has waited since some time. Returns whether it begins there: what waits may not suit the
-    /// run, or not wait any more.
+    /// Hands a hook's run over to an interpreter that has waited since some time. Returns whether the run begins there: the
+    /// interpreter may not suit the run, or not wait any more.
     fn hand_over(
         &self,
         waiter: Waiter,
@@ -330,14 +330,14 @@ impl Confinement {
             let named = Notices::name(&mut variables, run.directory());
             named.map_err(|e| Fault::new("cannot name the pipe of a run's notices", e))?;
         }
-        // By its path: what is mounted since may cover the directory in which the process waits.
+        // By its path: a later mount may cover the directory in which the process waits.
         let working_dir = kept.and(task.opened.working_dir.as_ref());
         let mut input = waiter.input(working_dir.map(|it| &*it.path), &variables);
         input.extend_from_slice(task.stdin);
         if !child.begin(input.into(), task.deadline) {
             return Ok(false);
         }
-        // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
+        // Only now: an interpreter that does not wait any more finds no script. Its input is read when the run is waited for.
         for (place, script) in places.iter_mut().zip(scripts) {
             place.fill(script)?;
         }
@@ -379,7 +379,7 @@ impl Confinement {
     }
 }
 
-/// Returns the beginning of a program's first script; what of it cannot be read is left out.
+/// Returns the beginning of a program's first script, without unreadable parts.
 fn start_of(program: &Program) -> Vec<u8> {
     let mut start = vec![0; MOST_SCANNED_BYTES];
     let script = program.scripts.first();

@@ -80,18 +80,18 @@ impl Execution {
     /// # Errors
     ///
     /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
-    pub(crate) fn of(
+    pub(crate) fn new(
         task: HookTask<'_>,
         directory: &RunDir,
         identity: Option<&Identity>,
     ) -> Result<Self, Stop> {
         let program = task.program;
-        let (mut own, mut copies) = (Vec::new(), Vec::new());
+        let (mut own_grants, mut copies) = (Vec::new(), Vec::new());
         #[cfg(target_os = "linux")]
         let (mut placed, is_placed) = (Vec::new(), places_scripts(task, identity));
         for (index, script) in program.scripts.iter().enumerate() {
             if stays(script, identity.is_some()) {
-                own.push(of_its_own(
+                own_grants.push(of_its_own(
                     script.path.clone(),
                     keep(&script.file, "script")?,
                 ));
@@ -100,7 +100,7 @@ impl Execution {
             #[cfg(target_os = "linux")]
             if let Some(path) = is_placed.then(|| real_path(task, script)).flatten() {
                 let placement = place(script, path, directory, index)?;
-                own.push(of_its_own(
+                own_grants.push(of_its_own(
                     placement.copy_path.clone(),
                     keep(&placement.copy, "script")?,
                 ));
@@ -110,14 +110,14 @@ impl Execution {
             let mut place = ScriptPlace::make(task, directory, index)?;
             let file = place.fill(script)?;
             if !place.around.levels.is_empty() {
-                own.push(place.directory(directory, Access::Read)?);
+                own_grants.push(place.directory(directory, Access::Read)?);
             }
             copies.push((index, place.copied.named));
-            own.push(of_its_own(place.copied.path, file));
+            own_grants.push(of_its_own(place.copied.path, file));
         }
         #[cfg(target_os = "linux")]
-        place_tables(task, directory, (&mut own, &mut placed))?;
-        let execution = Self::with_scripts(task, directory, (own, copies))?;
+        place_tables(task, directory, (&mut own_grants, &mut placed))?;
+        let execution = Self::with_scripts(task, directory, (own_grants, copies))?;
         #[cfg(target_os = "linux")]
         let execution = Self {
             placed,
@@ -137,14 +137,14 @@ impl Execution {
         directory: &RunDir,
         identity: Option<&Identity>,
     ) -> Result<(Self, Vec<ScriptPlace>), Stop> {
-        let (mut own, mut copies, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut own_grants, mut copies, mut places) = (Vec::new(), Vec::new(), Vec::new());
         #[cfg(target_os = "linux")]
         let (mut placed, is_placed) = (Vec::new(), places_scripts(task, identity));
         for (index, script) in task.program.scripts.iter().enumerate() {
             #[cfg(target_os = "linux")]
             if let Some(path) = is_placed.then(|| real_path(task, script)).flatten() {
                 let (place, placement) = ScriptPlace::shown(task, script, path, directory, index)?;
-                own.push(of_its_own(
+                own_grants.push(of_its_own(
                     placement.copy_path.clone(),
                     keep(&placement.copy, "script")?,
                 ));
@@ -158,13 +158,13 @@ impl Execution {
             }
             let place = ScriptPlace::make(task, directory, index)?;
             // The script is put there later, and has no rule of its own.
-            own.push(place.directory(directory, Access::Execute)?);
+            own_grants.push(place.directory(directory, Access::Execute)?);
             copies.push((index, place.copied.named.clone()));
             places.push(place);
         }
         #[cfg(target_os = "linux")]
-        place_tables(task, directory, (&mut own, &mut placed))?;
-        let mut ahead = Self::with_scripts(task, directory, (own, copies))?;
+        place_tables(task, directory, (&mut own_grants, &mut placed))?;
+        let mut ahead = Self::with_scripts(task, directory, (own_grants, copies))?;
         ahead.environment.retain(|line| {
             let name = line.to_bytes().split(|byte| *byte == b'=').next();
             name.is_some_and(|name| matters_at_start(OsStr::from_bytes(name)))
@@ -178,7 +178,7 @@ impl Execution {
     fn with_scripts(
         task: HookTask<'_>,
         directory: &RunDir,
-        (mut own, copies): (Vec<OpenGrant>, Vec<(usize, PathBuf)>),
+        (mut own_grants, copies): (Vec<OpenGrant>, Vec<(usize, PathBuf)>),
     ) -> Result<Self, Stop> {
         let program = task.program;
         let argv = arguments(program, copies)?;
@@ -190,7 +190,7 @@ impl Execution {
             let path = program.executable_path().to_owned();
             (path, keep(&program.executable, "program")?)
         };
-        own.push(of_its_own(path.clone(), keep(&executable, "program")?));
+        own_grants.push(of_its_own(path.clone(), keep(&executable, "program")?));
         // Only Linux executes a descriptor.
         let path = if cfg!(target_os = "linux") || program.kept == ContentGuard::Copy {
             path
@@ -201,7 +201,7 @@ impl Execution {
         Ok(Self {
             argv,
             environment,
-            own,
+            own: own_grants,
             path,
             #[cfg(target_os = "linux")]
             placed: Vec::new(),
@@ -315,7 +315,7 @@ pub(crate) const fn has_view(_task: HookTask<'_>) -> bool {
 fn place_tables(
     task: HookTask<'_>,
     directory: &RunDir,
-    (own, placed): (&mut Vec<OpenGrant>, &mut Vec<Placement>),
+    (own_grants, placed): (&mut Vec<OpenGrant>, &mut Vec<Placement>),
 ) -> Result<(), Stop> {
     if task.policy.network != Network::Named || !has_view(task) {
         return Ok(());
@@ -323,7 +323,7 @@ fn place_tables(
     let made = tables::make(&task.policy.egress, directory);
     for table in made.map_err(|e| Fault::new("cannot make a table of names", e))? {
         let copy = keep(&table.copy, "table of names")?;
-        own.push(OpenGrant {
+        own_grants.push(OpenGrant {
             rights: Rights::File(Access::Read),
             ..of_its_own(table.copy_path.clone(), copy)
         });
@@ -343,7 +343,7 @@ fn places_scripts(task: HookTask<'_>, identity: Option<&Identity>) -> bool {
 #[cfg(target_os = "linux")]
 fn real_path(task: HookTask<'_>, script: &Script) -> Option<PathBuf> {
     let peer = &task.caller;
-    let _as_peer = FileRights::of(peer.uid, peer.gid, &peer.groups);
+    let _as_peer = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
     let real = fs::canonicalize(&script.path).ok()?;
     leads_to(&real, &script.file).then_some(real)
 }
@@ -470,7 +470,7 @@ impl ScriptPlace {
         Ok(around(task, &script.path, &script.file)? == self.around)
     }
 
-    /// Copies a script to its place, and opens the copy. Only this run can read it, and nobody can write it.
+    /// Copies a script to its place, and opens the copy. Only this run can read it, and no process can write it.
     ///
     /// # Errors
     ///
@@ -491,8 +491,8 @@ impl ScriptPlace {
     }
 
     /// Returns a grant of its directory.
-    fn directory(&self, of: &RunDir, access: Access) -> Result<OpenGrant, Fault> {
-        own_directory(of.named(&self.name), access)
+    fn directory(&self, run_dir: &RunDir, access: Access) -> Result<OpenGrant, Fault> {
+        own_directory(run_dir.named(&self.name), access)
             .map_err(|e| Fault::new("cannot open a script's directory", e))
     }
 }
@@ -592,7 +592,7 @@ const MAX_NEIGHBOURS: usize = 4096;
 fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
     let files = &task.policy.files;
     let peer = &task.caller;
-    let _as_peer = FileRights::of(peer.uid, peer.gid, &peer.groups);
+    let _as_peer = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
     // A link may lead to another file by now.
     let real = fs::canonicalize(script).ok();
     let real = real.filter(|real| leads_to(real, file));
@@ -601,12 +601,12 @@ fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refu
         Some(real) if !is_plain(script) => real,
         Some(_) | None => script,
     };
-    let Some(own) = script.parent().filter(|_| is_plain(script)) else {
+    let Some(directory) = script.parent().filter(|_| is_plain(script)) else {
         return Ok(Around::default());
     };
     let granted = files.system.iter().chain(&files.named);
     let granted = granted.filter_map(|grant| match &grant.place {
-        policy::GrantPlace::Path(path) if own.starts_with(path) => Some(path),
+        policy::GrantPlace::Path(path) if directory.starts_with(path) => Some(path),
         policy::GrantPlace::Entries(_)
         | policy::GrantPlace::Path(_)
         | policy::GrantPlace::Source { .. }
@@ -664,7 +664,7 @@ fn below(path: &Path, top: &Path) -> PathBuf {
 #[cfg(target_os = "linux")]
 fn shadowing(task: HookTask<'_>, script: &Path) -> Result<Vec<OsString>, Fault> {
     let peer = &task.caller;
-    let _as_peer = FileRights::of(peer.uid, peer.gid, &peer.groups);
+    let _as_peer = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
     let list = || -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(script.parent().unwrap_or(script))? {
@@ -690,8 +690,8 @@ fn inode(file: &File) -> Result<(u64, u64), Fault> {
 /// Returns whether a path leads to an open file.
 fn leads_to(path: &Path, file: &File) -> bool {
     let identity = |found: fs::Metadata| (found.dev(), found.ino());
-    let there = fs::metadata(path).map(identity).ok();
-    there.is_some() && there == file.metadata().map(identity).ok()
+    let found = fs::metadata(path).map(identity).ok();
+    found.is_some() && found == file.metadata().map(identity).ok()
 }
 
 /// Lists a directory without names that lead to a script, and without directories that are made for runs; empty above `most` names.
@@ -726,7 +726,8 @@ pub(crate) fn scratch_fd(directory: &RunDir) -> Result<Arc<OwnedFd>, Stop> {
 
 /// Creates the three pipes: the child's ends, and the daemon's.
 ///
-/// As much of the event as fits is already written to the first: usually all of it. It is closed then, unless more `follows`.
+/// As much of the event as fits is already written to the first: usually all of it. The pipe is closed then, unless more
+/// `follows`.
 pub(crate) fn pipes(event: &Bytes, follows: bool) -> io::Result<([OwnedFd; 3], Pipes)> {
     let (stdin_read, stdin_write) = make_pipe()?;
     let (stdout_read, stdout_write) = make_pipe()?;

@@ -1,4 +1,4 @@
-//! Denies system calls by seccomp user notification, and records the denials of each hook.
+//! Denies syscalls by seccomp user notification, and records the denials of each hook.
 //!
 //! The records are the daemon's own observations, not claims of the hook.
 
@@ -30,7 +30,7 @@ use crate::{
 /// Known denials of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Known {
-    /// System calls that were refused.
+    /// Syscalls that were refused.
     pub calls: Vec<Denied>,
 }
 
@@ -50,8 +50,8 @@ impl Known {
 
     /// Returns the axes of those that concern the hook itself, each with the number of denials. `None`: no axis covers it.
     pub fn by_axis(&self) -> impl Iterator<Item = (Option<Axis>, u64)> {
-        let own = self.calls.iter().filter(|denied| !denied.is_incidental());
-        own.map(|denied| (rules::axis(denied.number), denied.times))
+        let deliberate = self.calls.iter().filter(|denied| !denied.is_incidental());
+        deliberate.map(|denied| (rules::axis(denied.number), denied.times))
     }
 
     /// Returns the names of those that concern the hook itself.
@@ -73,21 +73,21 @@ impl Known {
     }
 }
 
-/// A system call that a hook was denied.
+/// A syscall that a hook was denied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Denied {
     /// Arguments of the first call.
     pub arguments: [u64; 6],
     /// Whether its run reaches hosts by name, whose addresses programs look at with sockets of UDP.
     pub has_egress: bool,
-    /// The system call's number.
+    /// The syscall's number.
     pub number: u32,
     /// Number of denials.
     pub times: u64,
 }
 
 impl Denied {
-    /// Returns the system call's name.
+    /// Returns the syscall's name.
     #[must_use]
     pub fn name(&self) -> String {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
@@ -126,8 +126,8 @@ const fn word(argument: u64) -> u32 {
 /// One is for the name service cache daemon, tried before `/etc`; another lists network interfaces by netlink. `ls`,
 /// bash and npm create them and work without an answer. A hook that needs the network is denied other sockets.
 fn is_socket_of_libc([domain, kind, protocol, ..]: [u64; 6]) -> bool {
-    let is = |asked: i32, sort: i32| {
-        domain == u64::from(asked.cast_unsigned()) && kind == u64::from(sort.cast_unsigned())
+    let is = |family: i32, sort: i32| {
+        domain == u64::from(family.cast_unsigned()) && kind == u64::from(sort.cast_unsigned())
     };
     let of_names = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let of_interfaces = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
@@ -169,7 +169,7 @@ impl Denials {
         self.observer.as_ref()
     }
 
-    /// Refuses system calls notified by seccomp, on a dedicated thread, until no filtered task remains. Observed calls that would
+    /// Refuses syscalls notified by seccomp, on a dedicated thread, until no filtered task remains. Observed calls that would
     /// have been allowed continue.
     ///
     /// # Errors
@@ -211,7 +211,7 @@ impl Denials {
         self.lock().is_empty()
     }
 
-    fn note(&self, group: i32, asked: &Notification, has_egress: bool) {
+    fn note(&self, group: i32, notification: &Notification, has_egress: bool) {
         // With the lock held, so that a run cannot be removed between lookup and count.
         let mut runs = self.lock();
         let known = match runs.entry(group) {
@@ -219,7 +219,7 @@ impl Denials {
             Entry::Vacant(none) if self.members.watches(group) => none.insert(Known::default()),
             Entry::Vacant(_) => return,
         };
-        count(&mut known.calls, asked, has_egress);
+        count(&mut known.calls, notification, has_egress);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i32, Known>> {
@@ -259,11 +259,11 @@ impl Drop for Notes {
 }
 
 /// Adds a call to the known ones.
-fn count(known: &mut Vec<Denied>, asked: &Notification, has_egress: bool) {
+fn count(known: &mut Vec<Denied>, notification: &Notification, has_egress: bool) {
     let new = Denied {
-        arguments: asked.arguments,
+        arguments: notification.arguments,
         has_egress,
-        number: asked.number,
+        number: notification.number,
         times: 1,
     };
     // Incidental calls are counted apart, so that they do not hide others.
@@ -308,28 +308,31 @@ fn attend(denials: &Denials, mut listeners: Vec<Listener>, passing: Option<&Pass
 
 /// Answers one notification. Returns whether the listener is of further use.
 fn answer(denials: &Denials, listener: &Listener, passing: Option<&Passing>) -> bool {
-    let answered = listener.next().and_then(|asked| {
-        let Some(asked) = asked else { return Ok(()) };
-        let group = denials.members.run_of(asked.task);
+    let answered = listener.next().and_then(|notification| {
+        let Some(notification) = notification else {
+            return Ok(());
+        };
+        let group = denials.members.run_of(notification.task);
         // Decided by number and registers alone, as by the filter: the hook cannot change them meanwhile.
-        if passing.is_some_and(|passing| passing.lets(asked.number, &asked.arguments)) {
+        if passing.is_some_and(|passing| passing.lets(notification.number, &notification.arguments))
+        {
             if let (Some(observer), Some(group)) = (&denials.observer, group) {
-                observer.note(group, &asked, || listener.still_waits(&asked));
+                observer.note(group, &notification, || listener.still_waits(&notification));
             }
-            return listener.proceed(&asked);
+            return listener.proceed(&notification);
         }
         let egress = group.and_then(|group| denials.relays.of_group(group));
         if let Some(egress) = &egress
-            && asked.number == nr::connect
+            && notification.number == nr::connect
         {
-            return denials.relays.answer(egress, listener, &asked);
+            return denials.relays.answer(egress, listener, &notification);
         }
         if let Some(group) = group
-            && listener.still_waits(&asked)
+            && listener.still_waits(&notification)
         {
-            denials.note(group, &asked, egress.is_some());
+            denials.note(group, &notification, egress.is_some());
         }
-        listener.refuse(&asked, libc::EPERM)
+        listener.refuse(&notification, libc::EPERM)
     });
     if let Err(error) = &answered {
         tracing::error!(%error, "denied calls cannot be attended to: they fail with ENOSYS");

@@ -1,4 +1,4 @@
-//! Opens granted paths once: a grant is the examined inode, whatever its name leads to later.
+//! Opens granted paths once: a grant is the examined inode, even if its name leads elsewhere later.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,7 +63,7 @@ impl Opened {
     /// Opens a policy's grants and the hook's working directory.
     ///
     /// Paths that the operator's profile names are opened with the daemon's rights, all others and the working
-    /// directory with the caller's: a root daemon lends its rights to no request, and a path that the caller cannot
+    /// directory with the caller's. A root daemon lends its rights to no request, and a path that the caller cannot
     /// reach is refused alike whether it exists or not.
     ///
     /// # Errors
@@ -74,22 +74,22 @@ impl Opened {
         known: &KnownPlaces,
         prepared: &Prepared,
         policy: &Policy,
-        asked: GrantRequest<'_>,
+        request: GrantRequest<'_>,
     ) -> Result<Self, Refusal> {
-        let working_dir = starts_in(policy, asked.hook);
-        let workspace = asked.hook.workspace.as_deref();
+        let working_dir = starts_in(policy, request.hook);
+        let workspace = request.hook.workspace.as_deref();
         let mounts = policy.files.keep() || policy.view == HookView::Own;
         let kept = match workspace.filter(|_| prepared.confines()) {
             None => None,
             Some(workspace) => {
                 let homes = {
-                    let _as_caller = asked.rights();
-                    known.floor().homes(asked.peer)
+                    let _as_caller = request.rights();
+                    known.floor().homes(request.peer)
                 };
-                let kept = asked
+                let kept = request
                     .kept(known, workspace, (&policy.files, &homes))
                     .await?;
-                let _as_caller = asked.rights();
+                let _as_caller = request.rights();
                 let led = known.floor().led_into(&homes, workspace);
                 let led = led.map_err(|error| {
                     let missing = |message| Refusal::new(Reason::GrantMissing, message);
@@ -114,7 +114,7 @@ impl Opened {
         Ok(Self {
             kept,
             grants: if prepared.confines() {
-                let mut grants = known.open_all(&policy.files, asked)?;
+                let mut grants = known.open_all(&policy.files, request)?;
                 if !tokens.is_empty() {
                     let is_one =
                         |path: &Path| path.canonicalize().is_ok_and(|it| tokens.contains(&it));
@@ -128,7 +128,7 @@ impl Opened {
             },
             working_dir: working_dir
                 .map(|path| {
-                    let _as_caller = asked.rights();
+                    let _as_caller = request.rights();
                     let opened = open_working_dir(path, &policy.files, known.root())?;
                     Ok::<_, Refusal>(WorkingDir {
                         opened,
@@ -163,7 +163,7 @@ pub struct GrantRequest<'a> {
     pub of_operator: &'a Files,
     /// The caller.
     pub peer: &'a Peer,
-    /// Whether missing files are created where a grant says so; not in a dry run.
+    /// Whether missing files are created where a grant has `create`; not in a dry run.
     pub creates: bool,
     /// The run's deadline.
     pub deadline: Instant,
@@ -207,7 +207,7 @@ impl GrantRequest<'_> {
 
     /// Takes the caller's rights over files.
     fn rights(&self) -> FileRights {
-        FileRights::of(self.peer.uid, self.peer.gid, &self.peer.groups)
+        FileRights::for_user(self.peer.uid, self.peer.gid, &self.peer.groups)
     }
 }
 
@@ -228,16 +228,21 @@ impl KnownPlaces {
     /// # Errors
     ///
     /// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
-    fn open_all(&self, files: &Files, asked: GrantRequest<'_>) -> Result<Vec<OpenGrant>, Refusal> {
+    fn open_all(
+        &self,
+        files: &Files,
+        request: GrantRequest<'_>,
+    ) -> Result<Vec<OpenGrant>, Refusal> {
         let mut opened = self.open_system(files)?;
         opened.extend(named_by_git(&opened));
         opened.extend(self.open_transcripts(files));
         for grant in &files.named {
-            if grant.create && !make(grant, asked)? {
+            if grant.create && !make(grant, request)? {
                 continue;
             }
-            let mut written = asked.of_operator.named.iter().map(|grant| &grant.place);
-            let _as_caller = (!written.any(|place| *place == grant.place)).then(|| asked.rights());
+            let mut written = request.of_operator.named.iter().map(|grant| &grant.place);
+            let _as_caller =
+                (!written.any(|place| *place == grant.place)).then(|| request.rights());
             let open = |path: &Path| open(path, Links::Refused).map(|(fd, is)| (Arc::new(fd), is));
             opened.extend(open_one(grant, open)?);
         }
@@ -352,15 +357,15 @@ fn named_by_git(granted: &[OpenGrant]) -> Vec<OpenGrant> {
     opened.collect()
 }
 
-/// Creates the missing file of a grant that says so, with the caller's rights. Returns whether it exists.
+/// Creates the missing file of a grant with `create`, with the caller's rights. Returns whether it exists.
 ///
 /// In a dry run nothing is created.
 ///
 /// # Errors
 ///
-/// Refuses where the file cannot be created, and where the existing one is another user's or not a regular file: a user
+/// Refuses where the file cannot be created, and where the existing one is another user's or not a regular file. A user
 /// who can place it there, as in `/tmp`, would read the caller's data or redirect it.
-fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
+fn make(grant: &GrantSpec, request: GrantRequest<'_>) -> Result<bool, Refusal> {
     let GrantPlace::Path(path) = &grant.place else {
         return Ok(true);
     };
@@ -371,14 +376,14 @@ fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
         let what = format_args!("granted file `{}` cannot be made", path.display());
         Err(Refusal::failed(what, &io::Error::from(errno), missing))
     };
-    let _as_caller = asked.rights();
-    let there = match locate(path, OFlag::empty(), Links::Refused) {
-        Ok(there) => there,
-        Err(Errno::ENOENT) if !asked.creates => return Ok(false),
+    let _as_caller = request.rights();
+    let file = match locate(path, OFlag::empty(), Links::Refused) {
+        Ok(file) => file,
+        Err(Errno::ENOENT) if !request.creates => return Ok(false),
         Err(Errno::ENOENT) => match make_file(path) {
             // A file that another run has created meanwhile is checked as well.
             Ok(()) | Err(Errno::EEXIST) => match locate(path, OFlag::empty(), Links::Refused) {
-                Ok(there) => there,
+                Ok(file) => file,
                 Err(errno) => return failed(errno),
             },
             Err(Errno::ENOENT) if grant.optional => return Ok(false),
@@ -387,7 +392,7 @@ fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
         // The later open reports the error.
         Err(_) => return Ok(true),
     };
-    let status = fstat(&there).map_err(|errno| {
+    let status = fstat(&file).map_err(|errno| {
         let what = format_args!("granted file `{}` cannot be examined", path.display());
         Refusal::failed(what, &io::Error::from(errno), missing)
     })?;
@@ -395,11 +400,10 @@ fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
         let problem = "is granted as a file to write that is made where it is absent, but it is no regular file";
         return Err(missing(format!("`{}` {problem}", path.display())));
     }
-    let owners = [asked.peer.uid, geteuid().as_raw()];
+    let owners = [request.peer.uid, geteuid().as_raw()];
     if !owners.contains(&status.st_uid) {
         let message = format!(
-            "`{}` is granted as a file that is made where it is absent, and there is one of uid {}, who could read or replace what is written; \
-             remove it, or grant it without `create`",
+            "`{}` is granted with `create` but belongs to uid {}, which could read or replace it; remove it, or drop `create`",
             path.display(),
             status.st_uid
         );
@@ -509,7 +513,7 @@ fn open_working_dir(
             path.display()
         )));
     }
-    let opened = match View::of(root, files).root_of(path) {
+    let opened = match View::new(root, files).root_of(path) {
         Some(root) => open_in(root, path),
         None => open(path, Links::Refused),
     };

@@ -15,7 +15,7 @@ use hookjail_sys::Keeper;
 #[derive(Debug)]
 pub(crate) struct Membership {
     keeper: Arc<Keeper>,
-    /// The daemon's own pid namespace; `None` where it cannot be read, and no other is told apart from it.
+    /// The daemon's own pid namespace; `None` where it cannot be read, and no other is distinguished from it.
     own: Option<u64>,
     /// Process groups of first processes, by their pid namespaces. Read again before each use.
     trees: Mutex<HashMap<u64, i32>>,
@@ -42,7 +42,7 @@ impl Membership {
             return Some(group);
         }
         let found = namespace(&pid.to_string())?;
-        (self.own.is_some_and(|own| own != found)).then_some(())?;
+        (self.own.is_some_and(|daemon| daemon != found)).then_some(())?;
         let is_of = |group: &i32| namespace(&group.to_string()) == Some(found);
         let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         let known = trees.get(&found).copied();

@@ -87,7 +87,7 @@ const LOADING_TURN: Duration = Duration::from_millis(5);
 /// How long a resource may take to be free, after waiting processes were killed for a run that lacks it.
 const GIVING_UP: Duration = Duration::from_secs(2);
 
-/// How long after a want the same is asked for again.
+/// Delay of a retry after a lack of resources.
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// Parts of a [`Sandbox`].
@@ -228,7 +228,7 @@ impl<R> Deref for Sandbox<R> {
 /// A [`Sandbox`] but for the start of hooks.
 #[derive(Debug)]
 pub struct Confinement {
-    /// Declared first: what waits is killed, and its directories removed, by the others.
+    /// Declared first: the others kill waiting interpreters and remove their directories.
     warm: Warm,
     pub(crate) confirmations: Confirmations,
     /// Declared before `litter`, which removes the remains of dead runs.
@@ -286,11 +286,11 @@ pub struct StartedHook {
 pub enum Started {
     /// A released hook.
     Hook(Released),
-    /// A self-test's child. It is gone.
+    /// A self-test's child, which is gone.
     Probed(Probed),
 }
 
-/// What a self-test's child did.
+/// The result of a self-test's child.
 #[derive(Debug)]
 pub struct Probed {
     /// The result of each attempt.
@@ -333,7 +333,7 @@ pub(crate) trait RunningHook: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// The container that it ran in did not say how it ended.
+    /// The container that it ran in did not report how it ended.
     fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish;
 }
 
@@ -420,7 +420,7 @@ impl StartedHook {
     ///
     /// # Errors
     ///
-    /// The container that it ran in did not say how it ended.
+    /// The container that it ran in did not report how it ended.
     pub fn finish(
         self,
         supervision: Supervision,
@@ -515,7 +515,7 @@ impl Confinement {
         &self.runner.places
     }
 
-    /// Opens the paths that a profile grants whatever a request names.
+    /// Opens the paths that a profile grants to every request.
     ///
     /// # Errors
     ///
@@ -534,7 +534,7 @@ impl Confinement {
 
     /// Returns the file system in which a hook with these grants finds its paths.
     pub fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
-        View::of(self.places().root(), files)
+        View::new(self.places().root(), files)
     }
 
     /// Returns whether hooks have a root file system other than the host's.
@@ -565,7 +565,7 @@ impl Confinement {
         let begun = self.obtain(task.deadline, || Box::pin(self.begin(key.as_ref(), task)));
         let begun = turn.spend(SETUP_TURN, Box::pin(begun));
         let ((released, run), notices) = begun.await?;
-        let refill = key.and_then(|key| Refill::of(self, key, task));
+        let refill = key.and_then(|key| Refill::new(self, key, task));
         let Released {
             notes,
             setup,
@@ -604,7 +604,7 @@ impl Confinement {
                 end => return end,
             };
             let now = Instant::now();
-            // Another run's want may have killed them a moment ago.
+            // Another run's lack of resources may have killed them a moment ago.
             let is_given_up = self.warm.give_up() || self.warm.gave_up_within(GIVING_UP);
             let until = *until.get_or_insert((now + GIVING_UP).min(deadline));
             if !is_given_up || now + AGAIN >= until {
@@ -662,7 +662,7 @@ impl Confinement {
     async fn set_up(&self, hook: HookTask<'_>) -> Result<BegunWithNotices, Stop> {
         let mut notices = None;
         let execution = |directory: &RunDir, identity: Option<&Identity>| {
-            let mut execution = Execution::of(hook, directory, identity)?;
+            let mut execution = Execution::new(hook, directory, identity)?;
             notices = Notices::prepare(hook, &mut execution, directory, identity)
                 .map_err(|e| Fault::new("cannot make the pipe of a run's notices", e))?;
             Ok(execution)
@@ -671,7 +671,8 @@ impl Confinement {
         Ok((begun, notices))
     }
 
-    /// Creates the resources of a hook, and starts an execution that is made for them. `waits`: it waits for its run.
+    /// Creates the resources of a hook, and starts an execution that is made for them. `waits`: the execution waits for its
+    /// run.
     async fn set_up_with(
         &self,
         hook: HookTask<'_>,
@@ -680,13 +681,14 @@ impl Confinement {
     ) -> Result<Begun, Stop> {
         let caller = hook.caller.uid;
         let lease = self.lease(caller)?;
-        let identity = lease
-            .as_ref()
-            .map(|lease| match self.parts.run_as.of(&hook.policy.line) {
-                // Hooks under root's uid would own root's files, even without capabilities.
-                RunAs::Caller if caller != 0 => lease.of_caller(hook.caller),
-                RunAs::Caller | RunAs::Pool => lease.identity(),
-            });
+        let identity =
+            lease
+                .as_ref()
+                .map(|lease| match self.parts.run_as.nearest(&hook.policy.line) {
+                    // Hooks under root's uid would own root's files, even without capabilities.
+                    RunAs::Caller if caller != 0 => lease.of_caller(hook.caller),
+                    RunAs::Caller | RunAs::Pool => lease.identity(),
+                });
         let directory = self
             .parts
             .instance
@@ -782,7 +784,8 @@ impl Confinement {
         match identities.lease(caller) {
             Ok(Some(lease)) => Ok(Some(lease)),
             Ok(None) => {
-                let message = "all uids of `hooks.uid_range` are in use; enlarge the range or ask again later";
+                let message =
+                    "all uids of `hooks.uid_range` are in use; enlarge the range or retry later";
                 Err(Refusal::new(Reason::Overloaded, message).into())
             }
             Err(error) => Err(Fault::new("cannot take a uid for the hook", error).into()),

@@ -1,8 +1,8 @@
-//! Observes a hook's system calls for `hookjail learn`: those that reach files by path or look for them, create processes or
+//! Observes a hook's syscalls for `hookjail learn`: calls that reach files by path or look for them, create processes or
 //! sockets, or change metadata, which Landlock does not see.
 //!
 //! Observations decide nothing. A path is read from the calling task's memory, which the task could change before the
-//! kernel reads it (TOCTOU): a profile may be proposed from observations, but no access allowed by them.
+//! kernel reads it (TOCTOU). A profile may be proposed from observations, but no access allowed by them.
 
 use std::{
     collections::HashSet,
@@ -99,17 +99,17 @@ impl Observer {
     pub(crate) fn note(
         &self,
         group: i32,
-        asked: &Notification,
+        notification: &Notification,
         still_waits: impl FnOnce() -> bool,
     ) {
-        let seen = look(asked);
+        let seen = look(notification);
         if !still_waits() {
             return;
         }
         let mut notebook = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if !notebook.released.contains(&group) {
             let program = |task: &str| fs::read_link(format!("/proc/{task}/exe")).ok();
-            if program(&asked.task.to_string()) == program("self") {
+            if program(&notification.task.to_string()) == program("self") {
                 return;
             }
             notebook.released.insert(group);
@@ -128,11 +128,11 @@ impl Observer {
                 Seen::Look(path) => notebook.looked.insert(path.clone()),
                 Seen::OpenedMissing(path) => notebook.opened.insert(path.clone()),
                 Seen::Path(done) => {
-                    let to = done.destination.as_ref().map(Target::path);
+                    let destination = done.destination.as_ref().map(Target::path);
                     notebook.known.insert((
                         done.operation,
                         done.given.clone(),
-                        to.unwrap_or(Path::new("")).to_owned(),
+                        destination.unwrap_or(Path::new("")).to_owned(),
                     ))
                 }
             };
@@ -189,13 +189,19 @@ impl Task {
     }
 }
 
-fn look(asked: &Notification) -> io::Result<Vec<Seen>> {
-    let task = Task(asked.task);
-    let argument = |index: usize| asked.arguments.get(index).copied().unwrap_or_default();
+fn look(notification: &Notification) -> io::Result<Vec<Seen>> {
+    let task = Task(notification.task);
+    let argument = |index: usize| {
+        notification
+            .arguments
+            .get(index)
+            .copied()
+            .unwrap_or_default()
+    };
     // The kernel takes the lower half of an `int`.
     let int = |index: usize| (argument(index) & 0xffff_ffff) as u32;
     let fd = |index: usize| int(index).cast_signed();
-    let here = libc::AT_FDCWD;
+    let working_dir = libc::AT_FDCWD;
     let one = |operation, path: io::Result<Option<PathBuf>>| {
         Ok(path?.map_or_else(Vec::new, |path| done(operation, path)))
     };
@@ -203,41 +209,49 @@ fn look(asked: &Notification) -> io::Result<Vec<Seen>> {
         let path = task.absolute(directory, path)?;
         Ok(path.map_or_else(Vec::new, |path| opened(path, flags.cast_signed())))
     };
-    let two = |operation, from: (i32, u64), to: (i32, u64)| -> io::Result<Vec<Seen>> {
+    let two = |operation, from: (i32, u64), target: (i32, u64)| -> io::Result<Vec<Seen>> {
         let from = task.absolute(from.0, from.1)?;
-        let to = task.absolute(to.0, to.1)?;
+        let target = task.absolute(target.0, target.1)?;
         Ok(from
-            .zip(to)
-            .map_or_else(Vec::new, |(from, to)| moved(operation, from, &to)))
+            .zip(target)
+            .map_or_else(Vec::new, |(from, target)| moved(operation, from, &target)))
     };
     let is = |bits: libc::c_int, index: usize| int(index).cast_signed() & bits == bits;
-    match asked.number {
+    match notification.number {
         nr::clone if is(libc::CLONE_THREAD, 0) => Ok(Vec::new()),
         nr::clone | nr::fork | nr::vfork => Ok(vec![Seen::Process]),
         nr::access | nr::chdir | nr::lstat | nr::stat => {
-            Ok(looked(task.absolute(here, argument(0))?))
+            Ok(looked(task.absolute(working_dir, argument(0))?))
         }
         nr::faccessat | nr::faccessat2 | nr::newfstatat | nr::statx => {
             Ok(looked(task.absolute(fd(0), argument(1))?))
         }
         nr::creat => open(
-            here,
+            working_dir,
             argument(0),
             (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC).cast_unsigned(),
         ),
         nr::execve => Ok(task
-            .absolute(here, argument(0))?
+            .absolute(working_dir, argument(0))?
             .map_or_else(Vec::new, executed)),
         nr::execveat => Ok(task
             .absolute(fd(0), argument(1))?
             .map_or_else(Vec::new, executed)),
-        nr::link => two(Operation::Link, (here, argument(0)), (here, argument(1))),
+        nr::link => two(
+            Operation::Link,
+            (working_dir, argument(0)),
+            (working_dir, argument(1)),
+        ),
         nr::linkat => two(Operation::Link, (fd(0), argument(1)), (fd(2), argument(3))),
-        nr::mkdir => one(Operation::Create, task.absolute(here, argument(0))),
+        nr::mkdir => one(Operation::Create, task.absolute(working_dir, argument(0))),
         nr::mkdirat => one(Operation::Create, task.absolute(fd(0), argument(1))),
-        nr::open => open(here, argument(0), int(1)),
+        nr::open => open(working_dir, argument(0), int(1)),
         nr::openat => open(fd(0), argument(1), int(2)),
-        nr::rename => two(Operation::Rename, (here, argument(0)), (here, argument(1))),
+        nr::rename => two(
+            Operation::Rename,
+            (working_dir, argument(0)),
+            (working_dir, argument(1)),
+        ),
         nr::renameat | nr::renameat2 => two(
             Operation::Rename,
             (fd(0), argument(1)),
@@ -247,10 +261,10 @@ fn look(asked: &Notification) -> io::Result<Vec<Seen>> {
             libc::AF_INET | libc::AF_INET6 => vec![Seen::Socket],
             _ => Vec::new(),
         }),
-        nr::symlink => one(Operation::Create, task.absolute(here, argument(1))),
+        nr::symlink => one(Operation::Create, task.absolute(working_dir, argument(1))),
         nr::symlinkat => one(Operation::Create, task.absolute(fd(1), argument(2))),
-        nr::truncate => one(Operation::Write, task.absolute(here, argument(0))),
-        nr::rmdir | nr::unlink => one(Operation::Remove, task.absolute(here, argument(0))),
+        nr::truncate => one(Operation::Write, task.absolute(working_dir, argument(0))),
+        nr::rmdir | nr::unlink => one(Operation::Remove, task.absolute(working_dir, argument(0))),
         nr::unlinkat => one(Operation::Remove, task.absolute(fd(0), argument(1))),
         // All other observed calls change metadata.
         _ => Ok(vec![Seen::Metadata]),
@@ -259,17 +273,17 @@ fn look(asked: &Notification) -> io::Result<Vec<Seen>> {
 
 /// Returns the look at a path; none if nothing is there, which the kernel reports in any case.
 fn looked(path: Option<PathBuf>) -> Vec<Seen> {
-    let there = path.filter(|path| fs::symlink_metadata(path).is_ok());
-    there.map(Seen::Look).into_iter().collect()
+    let existing = path.filter(|path| fs::symlink_metadata(path).is_ok());
+    existing.map(Seen::Look).into_iter().collect()
 }
 
 /// Returns the uses of files by an operation; none if the file does not exist, which the kernel reports in any case.
-fn done(operation: Operation, given: PathBuf) -> Vec<Seen> {
-    let target = Target::locate(operation, &given);
+fn done(operation: Operation, path: PathBuf) -> Vec<Seen> {
+    let target = Target::locate(operation, &path);
     let makes = operation == Operation::Create;
     let is_vain = match target.kind() {
         FileKind::Missing => !makes,
-        FileKind::Unknown => !given.starts_with("/proc"),
+        FileKind::Unknown => !path.starts_with("/proc"),
         FileKind::Directory | FileKind::File | FileKind::Link | FileKind::Special => makes,
     };
     if is_vain {
@@ -277,20 +291,20 @@ fn done(operation: Operation, given: PathBuf) -> Vec<Seen> {
     }
     vec![Seen::Path(Box::new(Use {
         destination: None,
-        given,
+        given: path,
         operation,
         target,
     }))]
 }
 
-fn moved(operation: Operation, given: PathBuf, to: &Path) -> Vec<Seen> {
-    let target = Target::locate(operation, &given);
+fn moved(operation: Operation, path: PathBuf, destination: &Path) -> Vec<Seen> {
+    let target = Target::locate(operation, &path);
     if matches!(target.kind(), FileKind::Missing | FileKind::Unknown) {
         return Vec::new();
     }
     vec![Seen::Path(Box::new(Use {
-        destination: Some(Target::destination(to)),
-        given,
+        destination: Some(Target::destination(destination)),
+        given: path,
         operation,
         target,
     }))]
@@ -371,8 +385,8 @@ mod tests {
     use super::*;
 
     /// Renders the observations below a directory: use and file.
-    fn told(seen: Vec<Seen>, directory: &Path) -> Vec<(&'static str, PathBuf)> {
-        let told = seen.into_iter().map(|seen| match seen {
+    fn described(seen: Vec<Seen>, directory: &Path) -> Vec<(&'static str, PathBuf)> {
+        let described = seen.into_iter().map(|seen| match seen {
             Seen::Path(done) => {
                 let path = done.target.path();
                 let path = path.strip_prefix(directory).unwrap_or(path);
@@ -383,7 +397,7 @@ mod tests {
                 panic!("{seen:?}")
             }
         });
-        told.collect()
+        described.collect()
     }
 
     #[test]
@@ -424,7 +438,7 @@ mod tests {
                 .map(|(operation, path)| (operation, PathBuf::from(path)))
                 .collect();
             let seen = opened(directory.join(name), flags);
-            assert_eq!(told(seen, &directory), expected, "{name} {flags:#x}");
+            assert_eq!(described(seen, &directory), expected, "{name} {flags:#x}");
         }
     }
 
@@ -440,8 +454,8 @@ mod tests {
         fs::write(path("round"), line("round")).unwrap();
 
         let names = |name: &str| -> Vec<_> {
-            let told = told(executed(path(name)), &directory);
-            told.into_iter().map(|(_, path)| path).collect()
+            let described = described(executed(path(name)), &directory);
+            described.into_iter().map(|(_, path)| path).collect()
         };
         assert_eq!(
             names("script"),
@@ -466,13 +480,13 @@ mod tests {
             let seen = done(operation, directory.join(name));
             assert_eq!(seen.len(), usize::from(noted), "{operation:?} {name}");
         }
-        let to = directory.join("other");
+        let destination = directory.join("other");
         assert_eq!(
-            moved(Operation::Rename, directory.join("file"), &to).len(),
+            moved(Operation::Rename, directory.join("file"), &destination).len(),
             1
         );
         assert_eq!(
-            moved(Operation::Rename, directory.join("none"), &to).len(),
+            moved(Operation::Rename, directory.join("none"), &destination).len(),
             0
         );
     }

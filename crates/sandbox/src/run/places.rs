@@ -1,8 +1,8 @@
 //! Paths of the system that stay open between runs, as every profile grants the same hundreds, and what is remembered of workspaces.
 //!
 //! A kept descriptor is used again only while its path leads to the same inode. As the inode is held open, its number cannot be
-//! reused. Most paths need no call of their own: a name leads to the same inode while its directory's change time is the same,
-//! nothing was mounted, the name is no link, and the file system is one whose change times show each change.
+//! reused. Most paths need no call of their own. A name leads to the same inode while its directory's change time is the same
+//! and nothing was mounted. This holds for names that are no links, on file systems whose change times show each change.
 
 use std::{
     collections::HashMap,
@@ -54,7 +54,7 @@ pub struct KnownPlaces {
 /// Device and inode number, whose types differ between systems.
 type Inode = (libc::dev_t, libc::ino_t);
 
-/// The state of a directory: it changes whenever a name in it does.
+/// The state of a directory, which changes whenever a name in it does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Stamp {
     changed: Duration,
@@ -274,8 +274,8 @@ impl Look<'_> {
     }
 }
 
-const fn inode(of: &FileStat) -> Inode {
-    (of.st_dev, of.st_ino)
+const fn inode(status: &FileStat) -> Inode {
+    (status.st_dev, status.st_ino)
 }
 
 /// Whether something was mounted or unmounted in this process's namespace.

@@ -58,7 +58,7 @@ impl Status {
     /// # Errors
     ///
     /// Returns the error of reading, or `InvalidData` where a line is missing.
-    pub fn of(pid: i32) -> io::Result<Self> {
+    pub fn read_process(pid: i32) -> io::Result<Self> {
         Self::read(&format!("/proc/{pid}/status"))
     }
 
@@ -66,8 +66,9 @@ impl Status {
     ///
     /// # Errors
     ///
-    /// As [`Status::of`]; fails also where `/proc` is of another pid namespace, as a child's status would be another process's.
-    pub fn own() -> io::Result<Self> {
+    /// As [`Status::read_process`]; fails also where `/proc` is of another pid namespace, as a child's status would be another
+    /// process's.
+    pub fn read_own() -> io::Result<Self> {
         let named = fs::read_link("/proc/self")?;
         if named.to_str() != Some(&process::id().to_string()) {
             let message = "`/proc` belongs to another pid namespace; mount a proc file system of this one there";

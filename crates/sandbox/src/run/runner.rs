@@ -77,7 +77,7 @@ impl Runner {
         resources: Option<Arc<dyn fmt::Debug + Send + Sync>>,
     ) -> Result<Hold, Refusal> {
         self.deadlines.hold(resources).ok_or_else(|| {
-            let message = "no more hooks can be watched at once; ask again later";
+            let message = "no more hooks can be watched at once; retry later";
             Refusal::new(Reason::Overloaded, message)
         })
     }

@@ -106,11 +106,11 @@ pub(crate) struct WorkingDir {
 impl Task<'_> {
     /// Returns all grants but the scratch directory and the granted canary. The program's own files come last.
     pub(crate) fn granted(&self) -> impl Iterator<Item = &OpenGrant> + Clone {
-        let own = match &self.action {
+        let own_grants = match &self.action {
             Action::Execute(execution) => &execution.own[..],
             Action::Probe(_) => &[],
         };
-        self.grants.iter().copied().chain(own)
+        self.grants.iter().copied().chain(own_grants)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a run with a view of its own sees in the place of the machine's.
+//! Files that a run with a view of its own sees in the place of the machine's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,8 +48,8 @@ pub(crate) fn covers<'a>(shared: &Path, mut granted: impl Iterator<Item = &'a Pa
         && fs::symlink_metadata(shared).is_ok_and(|found| found.is_dir())
 }
 
-/// Returns grants with the paths at which a view shows them: below what it covers, what lies in another grant is shown with
-/// that, so that its own path leads through the links there.
+/// Returns grants with the paths at which a view shows them. Below a covered directory, a grant inside another one is shown
+/// with that, so that its own path leads through the links there.
 pub(crate) fn without_links<'a>(
     granted: impl Iterator<Item = &'a OpenGrant> + Clone,
     state: &[PathBuf],
@@ -104,7 +104,7 @@ pub(crate) fn private<F: AsFd>(
             continue;
         }
         let mut exposed = Vec::new();
-        // Whatever a hook made there would be lost without a word.
+        // Files that a hook made there would be lost without a message.
         let ways: BTreeSet<_> = below
             .keys()
             .filter_map(|path| Some(shared.join(path.strip_prefix(shared).ok()?.iter().next()?)))
@@ -116,15 +116,15 @@ pub(crate) fn private<F: AsFd>(
             if let Ok(below) = path.strip_prefix(shared) {
                 make_place(cover.opened.as_fd(), below, is_directory)?;
             }
-            let found = Found::of(path, &grant.target)?;
+            let found = Found::new(path, &grant.target)?;
             exposed.push(self::exposed(grant.rights, found));
         }
         private.push(Private {
-            covered: Found::of(shared, File::open(shared)?)?,
+            covered: Found::new(shared, File::open(shared)?)?,
             exposed,
             ways: ways.into_iter().collect(),
             source: (!cover.in_memory)
-                .then(|| Found::of(cover.path, cover.opened))
+                .then(|| Found::new(cover.path, cover.opened))
                 .transpose()?,
         });
     }

@@ -1,6 +1,6 @@
 //! Rules of every profile: the minimum that programs need on macOS, and lasting denials.
 //!
-//! By some accounts a rule about one operation has precedence over rules with a wildcard (`file-write*`), whatever
+//! By some accounts a rule about one operation has precedence over rules with a wildcard (`file-write*`), regardless of
 //! their order. So a rule that revokes another names the same operation; the model of the language in the tests refuses
 //! a profile that depends on this question.
 //!
@@ -27,7 +27,7 @@ pub(crate) fn stragglers() -> Section {
 /// Allows the reads of the loader and libSystem before a program's first line.
 pub(crate) fn system() -> Section {
     Section::new(
-        "what programs need to start at all",
+        "needs of any program to start",
         vec![
             // The loader opens the root to find its cache, and ends the program where it cannot. The rule reads no entry.
             Rule::allow(&[Operation::FileRead], texts(Filter::Literal, &["/"])),
@@ -61,7 +61,7 @@ pub(crate) fn system() -> Section {
                     )
                     .collect(),
             ),
-            // The default does not cover plain system calls; denied ones follow at the end.
+            // The default does not cover plain syscalls; denied ones follow at the end.
             Rule::allow(&[Operation::SyscallUnix], Vec::new()),
         ],
     )
@@ -116,7 +116,7 @@ pub(crate) fn outbound() -> Section {
     )
 }
 
-/// Denies operations whatever rules precede it.
+/// Denies operations regardless of the preceding rules.
 pub(crate) fn closed(network: Network, spawn: Spawn) -> Section {
     let mut rules = vec![
         // Rules match paths: a hard link or a clone of a file would have another path.
@@ -181,10 +181,10 @@ pub(crate) fn closed(network: Network, spawn: Spawn) -> Section {
     if spawn == Spawn::Threads {
         rules.push(Rule::deny(&[Operation::ProcessFork], Vec::new()));
     }
-    Section::new("closed, whatever stands above", rules)
+    Section::new("closed, regardless of the rules above", rules)
 }
 
-/// Denies every use of paths. Those among them that are allowed further down stay open.
+/// Denies every use of paths. Paths that are allowed further down stay open.
 pub(crate) fn shut(title: &'static str, closed: Vec<Filter>) -> Section {
     let mut operations = vec![
         Operation::FileMapExecutable,
@@ -213,7 +213,7 @@ pub(crate) fn kept(read_only: Vec<Filter>, names: Vec<Filter>) -> Section {
     if !names.is_empty() {
         rules.push(Rule::deny(&entries, names));
     }
-    Section::new("what stays read-only", rules)
+    Section::new("read-only paths", rules)
 }
 
 fn texts(filter: fn(Value) -> Filter, paths: &[&'static str]) -> Vec<Filter> {

@@ -40,7 +40,7 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// Returns the argument vector that runs a program under the profile. It starts with `sandbox-exec` itself.
+    /// Returns the argument vector that runs a program under the profile. The first argument is `sandbox-exec` itself.
     ///
     /// `sandbox-exec` makes the program's path its `argv[0]` too, so that comes from `program`, not from `arguments`.
     pub fn command<'a>(
@@ -53,7 +53,7 @@ impl Generated {
             argv.push("-D".into());
             argv.push(parameter.definition());
         }
-        // What follows is the program's, whatever it begins with.
+        // The following words are the program's, even if they begin with a dash.
         argv.push("--".into());
         argv.push(program.into());
         argv.extend(arguments.into_iter().map(OsStr::to_owned));
@@ -78,7 +78,7 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
     let mut parameters = Vec::new();
     let mut named = |key: String, path: &Path| {
         let parameter = Parameter::new(key, path)?;
-        let value = Value::of(&parameter);
+        let value = Value::new(&parameter);
         parameters.push(parameter);
         Ok::<_, Inexpressible>(value)
     };
@@ -101,7 +101,7 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
         sections.push(base::shut("the daemon's own", closed));
     }
     sections.push(grant(
-        "this program, which says what it sees before it executes the program",
+        "this program, which reports what it sees before it executes the program",
         named("WITNESS".to_owned(), places.witness)?,
         Rights::of(Access::Execute, false),
         policy.metadata,
@@ -141,7 +141,7 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
         sections.push(base::kept(read_only, names));
     }
     if !hidden.is_empty() {
-        sections.push(base::shut("what is hidden", hidden));
+        sections.push(base::shut("hidden paths", hidden));
     }
     sections.push(base::closed(policy.network, policy.spawn));
     Ok(Generated {
@@ -152,7 +152,7 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
 
 /// Returns a profile's coverage of each axis. Parts of it are up to the runner, which starts `sandbox-exec`.
 pub fn axes(policy: &Policy) -> Axes<Coverage> {
-    let enforced = |by| Coverage::Enforced { by };
+    let enforced = |means| Coverage::Enforced { by: means };
     Axes {
         cpu: Coverage::Degraded {
             by: "deadline",
@@ -171,7 +171,7 @@ pub fn axes(policy: &Policy) -> Axes<Coverage> {
             },
             Metadata::Change => Coverage::Degraded {
                 by: "seatbelt",
-                gap: "visible outside the grants; below writable ones what the hook's user owns can be changed",
+                gap: "visible outside the grants, and below writable ones files of the hook's user can be changed",
             },
         },
         network: enforced("seatbelt"),
@@ -200,7 +200,7 @@ fn grant(what: &'static str, value: Value, rights: Rights, metadata: Metadata) -
     if !everywhere.is_empty() {
         rules.push(Rule::allow(&everywhere, vec![whole.clone()]));
     }
-    // The granted directory itself stays: what takes its place would be granted in its stead.
+    // The granted directory itself stays: another one in its place would be granted in its stead.
     let entries = entries(allowed);
     if !entries.is_empty() {
         let below = Filter::All(vec![whole, Filter::Not(Box::new(Filter::Literal(value)))]);

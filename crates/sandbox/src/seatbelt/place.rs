@@ -15,11 +15,11 @@ use hookjail_policy::{Access, Keep, rights::Rights};
 /// They are without links, in the file system's case and normal form. A rule about another spelling matches nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The daemon's own paths, closed to the hook whatever the policy grants, except for the run's own paths in them.
+    /// The daemon's own paths, closed to the hook under every policy, except for the run's own paths in them.
     pub closed: &'a [PathBuf],
     /// The policy's grants, as far as they exist.
     pub granted: &'a [Granted],
-    /// Paths that stay unchanged, whatever the policy grants around them.
+    /// Paths that stay unchanged, even if the policy grants paths around them.
     pub kept: &'a [Kept],
     /// The run's own paths beside program and scratch directory: its script, its canary.
     pub own: &'a [Granted],
@@ -92,26 +92,26 @@ impl From<Inexpressible> for Refusal {
 pub enum Problem {
     /// A link on every Mac, which never occurs in the kernel's names.
     #[error(
-        "it leads through a link of the system; name where that leads, `/private/…` for example"
+        "the path leads through a link of the system; name the link's target, `/private/…` for example"
     )]
     Alias,
     /// A directory that is granted as a file to write.
-    #[error("it is a directory and granted as a file to write; grant the file")]
+    #[error("the path is a directory and granted as a file to write; grant the file")]
     Directory,
     /// The root directory, which contains everything.
     #[error("everything lies in it; name what is needed")]
     Everything,
     /// A parameter ends at a NUL byte.
-    #[error("it holds a NUL byte")]
+    #[error("the path has a NUL byte")]
     Nul,
     /// Not absolute, or with empty, `.` or `..` parts, or a slash at the end.
-    #[error("it is not an absolute path without `.`, `..`, `//` and a slash at the end")]
+    #[error("the path must be absolute, without `.`, `..`, `//` and a slash at the end")]
     Spelling,
     /// Longer than any path on a Mac.
-    #[error("it is longer than 1023 bytes, and no path on macOS is")]
+    #[error("the path is longer than 1023 bytes, and no path on macOS is")]
     TooLong,
     /// Not Unicode, as every name on a Mac is.
-    #[error("it is not UTF-8, and every name on macOS is")]
+    #[error("the path is not UTF-8, and every name on macOS is")]
     Unicode,
 }
 

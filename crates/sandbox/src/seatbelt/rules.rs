@@ -49,7 +49,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    pub(crate) fn of(parameter: &Parameter) -> Self {
+    pub(crate) fn new(parameter: &Parameter) -> Self {
         Self::Parameter(parameter.key.clone())
     }
 
@@ -184,7 +184,7 @@ pub(crate) enum Filter {
     Remote(&'static str),
     /// This path and all below it.
     Subpath(Value),
-    /// These system calls.
+    /// These syscalls.
     Syscalls(&'static [&'static str]),
     /// A sysctl, by its name.
     SysctlName(&'static str),
@@ -228,7 +228,7 @@ enum Decision {
     Deny,
 }
 
-/// One rule. Without filters it matches everything; with several, whatever any of them matches.
+/// One rule. Without filters it matches everything; with several, everything that any of them matches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Rule {
     decision: Decision,

@@ -135,7 +135,7 @@ fn a_refused_path_is_named_without_being_printed_raw() {
     assert_eq!(refusal.reason, Reason::GrantMissing);
     assert_eq!(
         refusal.message,
-        r"`/a\n\x00` cannot be named in a Seatbelt profile: it holds a NUL byte"
+        r"`/a\n\x00` cannot be named in a Seatbelt profile: the path has a NUL byte"
     );
 }
 

@@ -80,7 +80,7 @@ impl Proof {
     /// # Errors
     ///
     /// Returns the first result that differs from those under a profile.
-    pub fn of(seen: Seen) -> Result<Self, Unproved> {
+    pub fn new(seen: Seen) -> Result<Self, Unproved> {
         if seen.granted != 0 {
             return Err(Unproved::Closed(Errno::from_raw(seen.granted)));
         }
@@ -116,7 +116,7 @@ pub enum Unproved {
     #[error("the granted canary did not open: {0}")]
     Closed(Errno),
     /// The message was not a valid one.
-    #[error("what was reported from inside is no report of this version of hookjail")]
+    #[error("the report from inside is not of this version of hookjail")]
     Garbled,
     /// The ungranted canary opened.
     #[error("the ungranted canary opened")]
@@ -125,14 +125,14 @@ pub enum Unproved {
     #[error("the ungranted canary was not refused, it failed to open: {0}")]
     Otherwise(Errno),
     /// No message arrived.
-    #[error("it ended before anything was reported from inside")]
+    #[error("the process ended before it sent a report")]
     #[cfg_attr(
         all(target_os = "linux", not(test)),
         expect(dead_code, reason = "nothing is started under Seatbelt here")
     )]
     Silent,
     /// No further message arrived after the order.
-    #[error("it ended before the hook was executed")]
+    #[error("the process ended before the hook was executed")]
     Undone,
 }
 
@@ -210,7 +210,10 @@ mod tests {
         }
     }
 
-    fn told(bytes: &[u8], execute: impl FnOnce(&Order) -> Errno) -> (io::Result<()>, Vec<u8>) {
+    fn attend_bytes(
+        bytes: &[u8],
+        execute: impl FnOnce(&Order) -> Errno,
+    ) -> (io::Result<()>, Vec<u8>) {
         let mut report = Vec::new();
         let attended = attend(CONFINED, Cursor::new(bytes), &mut report, execute);
         (attended, report)
@@ -219,7 +222,7 @@ mod tests {
     #[test]
     fn only_a_refused_and_an_opened_canary_are_a_proof() {
         for denied in [libc::EACCES, libc::EPERM] {
-            let proof = Proof::of(Seen { denied, granted: 0 }).unwrap();
+            let proof = Proof::new(Seen { denied, granted: 0 }).unwrap();
             assert_eq!(proof.denied() as i32, denied);
         }
         let cases = [
@@ -230,7 +233,7 @@ mod tests {
             ((libc::ENOENT, 0), Unproved::Closed(Errno::ENOENT)),
         ];
         for ((granted, denied), why) in cases {
-            assert_eq!(Proof::of(Seen { denied, granted }).unwrap_err(), why);
+            assert_eq!(Proof::new(Seen { denied, granted }).unwrap_err(), why);
         }
     }
 
@@ -256,17 +259,17 @@ mod tests {
         assert_eq!((seen.granted, seen.denied), (0, libc::ENOENT));
         fs::set_permissions(&opens, fs::Permissions::from_mode(0o000)).unwrap();
         let is_refused = Seen::look(&missing, &opens).denied == libc::EACCES;
-        // Root opens what nobody may.
+        // Root opens files that others may not.
         assert!(is_refused || nix::unistd::geteuid().is_root());
     }
 
     #[test]
     fn an_order_is_carried_out_as_it_was_given() {
-        let proof = Proof::of(CONFINED).unwrap();
+        let proof = Proof::new(CONFINED).unwrap();
         let bytes = proof.release(&order()).unwrap();
         let mut carried_out = false;
-        let (attended, report) = told(&bytes, |given| {
-            assert_eq!(*given, order());
+        let (attended, report) = attend_bytes(&bytes, |executed| {
+            assert_eq!(*executed, order());
             carried_out = true;
             Errno::ENOEXEC
         });
@@ -276,15 +279,15 @@ mod tests {
         assert_eq!(Seen::decode(*seen), Some(CONFINED));
         assert_eq!(outcome(after), Ok(Err(Errno::ENOEXEC)));
         assert_eq!(after.len(), Seen::AFTER);
-        // What an exec leaves of it: the pipe is closed before there is an errno.
+        // The rest after an exec: the pipe is closed before there is an errno.
         assert_eq!(outcome(&after[..NOW.len()]), Ok(Ok(())));
     }
 
     #[test]
     fn without_a_whole_order_nothing_is_executed() {
-        let whole = Proof::of(CONFINED).unwrap().release(&order()).unwrap();
+        let whole = Proof::new(CONFINED).unwrap().release(&order()).unwrap();
         for bytes in [&[][..], &whole[..whole.len() - 1], b"{}"] {
-            let (attended, report) = told(bytes, |_| panic!("executed"));
+            let (attended, report) = attend_bytes(bytes, |_| panic!("executed"));
             attended.unwrap_err();
             assert_eq!(report, CONFINED.encode());
             assert_eq!(outcome(&report[Seen::LENGTH..]), Err(Unproved::Undone));

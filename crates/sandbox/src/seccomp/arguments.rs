@@ -1,4 +1,4 @@
-//! Tests on system call arguments, as filters make them. They compare plain numbers, never values behind a pointer.
+//! Tests on syscall arguments, as filters make them. They compare plain numbers, never values behind a pointer.
 
 /// One test on one argument.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

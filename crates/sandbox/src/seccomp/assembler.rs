@@ -1,7 +1,7 @@
 //! Assembler for classic BPF that works from the end of a program to its start.
 //!
-//! Jumps go forward only, so writing the last instruction first means that every target is already there: no labels,
-//! no second pass, and a piece of code is a function from where it continues to where it starts.
+//! Jumps go forward only, so writing the last instruction first means that every target is already there. There are no
+//! labels and no second pass, and a piece of code is a function from where it continues to where it starts.
 
 use libc::sock_filter;
 

@@ -1,8 +1,8 @@
 //! The filter that a child loads last, just before it executes the hook.
 //!
-//! It denies the calls that the inherited filters leave open for the set-up and that the hook must not have. It is
-//! computed from that difference, because no test would show a forgotten call. Every run pays for each instruction, so
-//! the filter repeats nothing of the inherited ones, not even the check of the architecture.
+//! This filter denies the calls that the inherited filters leave open for the set-up and that the hook must not have. The
+//! filter is computed from that difference, because no test would show a forgotten call. Every run pays for each
+//! instruction, so the filter repeats nothing of the inherited ones, not even the check of the architecture.
 
 use hookjail_sys::Closing;
 

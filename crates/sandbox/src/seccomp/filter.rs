@@ -28,7 +28,7 @@ pub enum CompileError {
     #[error("a seccomp program has grown beyond the reach of a jump")]
     JumpTooFar,
     /// The filter compiler refused a list.
-    #[error("cannot compile the list of system calls a seccomp filter {action}")]
+    #[error("cannot compile the list of syscalls that a seccomp filter {action}")]
     List {
         /// Kind of the list.
         action: &'static str,

@@ -1,4 +1,4 @@
-//! seccomp: the system calls that are open to a hook, whatever else confines it.
+//! seccomp: the syscalls that are open to a hook, regardless of its other confinement.
 
 pub mod arguments;
 mod assembler;
@@ -65,7 +65,8 @@ pub struct Stacked {
     pub programs: Vec<Vec<libc::sock_filter>>,
 }
 
-/// Compiles the filters of one kind of hook. `starts` says what its set-up changes, `asking` which of its calls are reported.
+/// Compiles the filters of one kind of hook. `starts` lists the changes of its set-up, `asking` which of its calls are
+/// reported.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! Spawners for each caller and each different set of filters, started at first use.
 //!
-//! A spawner sleeps until its child has executed, and whoever may signal the child, or serves the files that it opens, can
+//! A spawner sleeps until its child has executed. A process that may signal the child, or serves the files that it opens, can
 //! delay that up to the deadline. So no two callers share spawners.
 
 use std::{
@@ -95,29 +95,32 @@ impl Pools {
     ///
     /// # Errors
     ///
-    /// Refuses where the filters cannot be compiled or loaded: `BACKEND_UNCONFIRMED`, or `OVERLOADED` where that is for want of
+    /// Refuses where the filters cannot be compiled or loaded: `BACKEND_UNCONFIRMED`, or `OVERLOADED` where that is for lack of
     /// threads, memory or descriptors.
     pub(crate) fn of_hooks(
         &self,
         caller: u32,
         filters: Option<&FilterSpec>,
     ) -> Result<Arc<LoadedPool>, Refusal> {
-        self.of(Kind::Hooks(caller, filters.copied()))
+        self.get(Kind::Hooks(caller, filters.copied()))
     }
 
     /// Returns the spawners of programs that the operator's configuration names. These keep the daemon's rights.
     ///
     /// # Errors
     ///
-    /// Refuses where no thread can be started: `OVERLOADED` for want of resources, else `BACKEND_UNCONFIRMED`.
+    /// Refuses where no thread can be started: `OVERLOADED` for lack of resources, else `BACKEND_UNCONFIRMED`.
     pub(crate) fn of_operators_programs(&self) -> Result<Arc<LoadedPool>, Refusal> {
-        self.of(Kind::Operators)
+        self.get(Kind::Operators)
     }
 
-    fn of(&self, kind: Kind) -> Result<Arc<LoadedPool>, Refusal> {
+    fn get(&self, kind: Kind) -> Result<Arc<LoadedPool>, Refusal> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = loaded.iter().position(|(of, _)| *of == kind) {
-            let known = loaded.remove(at);
+        if let Some(index) = loaded
+            .iter()
+            .position(|(loaded_kind, _)| *loaded_kind == kind)
+        {
+            let known = loaded.remove(index);
             let pool = Arc::clone(&known.1);
             loaded.push(known);
             return Ok(pool);
@@ -159,12 +162,12 @@ impl Pools {
         let pool = Arc::new(pool);
         loaded.push((kind, Arc::clone(&pool)));
         while loaded.len() > KEPT_POOLS {
-            // Who starts a child clones the pool under this lock, and its run keeps it.
+            // Starting a child clones the pool under this lock, and its run keeps it.
             let unused = |(_, pool): &(Kind, Arc<LoadedPool>)| Arc::strong_count(pool) == 1;
-            let Some(at) = loaded.iter().position(unused) else {
+            let Some(index) = loaded.iter().position(unused) else {
                 break;
             };
-            loaded.remove(at);
+            loaded.remove(index);
         }
         Ok(pool)
     }
@@ -219,10 +222,10 @@ mod tests {
     #[test]
     fn no_two_callers_share_spawners_and_one_keeps_its_own() {
         let pools = pools();
-        let of = |caller| pools.of_hooks(caller, None).unwrap();
-        let (one, other) = (of(1), of(2));
+        let get = |caller| pools.of_hooks(caller, None).unwrap();
+        let (one, other) = (get(1), get(2));
         assert!(!Arc::ptr_eq(&one, &other));
-        assert!(Arc::ptr_eq(&one, &of(1)) && Arc::ptr_eq(&other, &of(2)));
+        assert!(Arc::ptr_eq(&one, &get(1)) && Arc::ptr_eq(&other, &get(2)));
         let operators = pools.of_operators_programs().unwrap();
         assert!(!Arc::ptr_eq(&operators, &one) && !Arc::ptr_eq(&operators, &other));
     }
@@ -237,7 +240,7 @@ mod tests {
             let pool = pools.of_hooks(caller, None).unwrap();
             pool.pool.launch(job, None).unwrap()
         };
-        // Nobody has it open for writing.
+        // No process has it open for writing.
         let hanging = job_of(vec![
             Attempt::open(fifo.as_os_str(), libc::O_RDONLY, 0).unwrap(),
         ]);
@@ -262,28 +265,28 @@ mod tests {
     #[test]
     fn spawners_without_a_run_are_dropped_for_others_the_longest_unused_first() {
         let pools = pools();
-        let of = |caller| pools.of_hooks(caller, None).unwrap();
+        let get = |caller| pools.of_hooks(caller, None).unwrap();
         let is_left = |caller| {
             let loaded = pools.loaded.lock().unwrap();
             loaded
                 .iter()
-                .any(|(of, _)| *of == Kind::Hooks(caller, None))
+                .any(|(kind, _)| *kind == Kind::Hooks(caller, None))
         };
         // The first has a run. The second is used again when all but one are there.
-        let run = of(0).kept_with(&(Arc::new(()) as _));
+        let run = get(0).kept_with(&(Arc::new(()) as _));
         let most = u32::try_from(KEPT_POOLS).unwrap();
-        (1..most).for_each(|caller| drop(of(caller)));
+        (1..most).for_each(|caller| drop(get(caller)));
         assert!((0..most).all(is_left));
-        of(1);
-        of(most);
+        get(1);
+        get(most);
         assert!(is_left(0) && is_left(1) && !is_left(2) && is_left(3) && is_left(most));
 
-        // Those that have runs are kept, however many.
-        let runs: Vec<_> = (1_000..1_000 + most).map(of).collect();
-        of(5_000);
+        // Spawners that have runs are kept, however many.
+        let runs: Vec<_> = (1_000..1_000 + most).map(get).collect();
+        get(5_000);
         assert!(is_left(0) && (1_000..1_000 + most).all(is_left));
         drop((run, runs));
-        of(5_001);
+        get(5_001);
         assert_eq!(pools.loaded.lock().unwrap().len(), KEPT_POOLS);
         assert!(!is_left(0) && is_left(5_001));
     }

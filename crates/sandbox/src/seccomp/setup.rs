@@ -1,7 +1,7 @@
-//! System calls of a child's set-up before exec, which the hook must not make.
+//! Syscalls of a child's set-up before exec, which the hook must not make.
 //!
 //! The child inherits the filters of the thread that made it, so these must leave its set-up open; the closing filter
-//! shuts it. Both are computed from `SetupNeeds::opened`: what one opens, the other closes.
+//! shuts it. Both are computed from `SetupNeeds::opened`, so that the one closes exactly the calls that the other opens.
 
 use crate::seccomp::{
     arguments::ArgTest,
@@ -24,7 +24,7 @@ pub struct SetupNeeds {
     pub credentials: Credentials,
     /// Whether it mounts in its own namespace.
     pub mounts: bool,
-    /// Whether it makes a process tree of its own; it then mounts, too.
+    /// Whether the child makes a process tree of its own, and so mounts, too.
     pub tree: bool,
 }
 

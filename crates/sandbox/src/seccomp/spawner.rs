@@ -73,8 +73,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Returns the first error of a thread: it could not be started, or a filter could not be loaded; `EBUSY` where filters
-    /// that ask cannot be.
+    /// Returns the first error of starting a thread or of loading a filter; `EBUSY` where filters that ask cannot be loaded.
     pub fn start(
         threads: usize,
         filters: Stacked,
@@ -179,18 +178,18 @@ impl<'a> Member<'a> {
 
     /// Waits for work; `None` means the end of the pool.
     fn next(&self) -> Option<Work> {
-        let own = thread::current();
+        let current = thread::current();
         loop {
             {
                 let mut waiting = self.0.lock();
-                waiting.idle.retain(|thread| thread.id() != own.id());
+                waiting.idle.retain(|thread| thread.id() != current.id());
                 if let Some(work) = waiting.work.pop_front() {
                     return Some(work);
                 }
                 if waiting.closed {
                     return None;
                 }
-                waiting.idle.push(own.clone());
+                waiting.idle.push(current.clone());
             }
             thread::park();
         }
@@ -202,7 +201,7 @@ impl Drop for Member<'_> {
         let mut waiting = self.0.lock();
         waiting.threads -= 1;
         if waiting.threads == 0 {
-            // Dropping the replies tells waiting callers that there will be no answer.
+            // Dropping the replies signals to waiting callers that there will be no answer.
             waiting.work.clear();
         }
     }

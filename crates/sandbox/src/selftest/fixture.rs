@@ -53,7 +53,7 @@ impl Fixture {
             ("readable-program", 0o755),
         ] {
             let path = outside.join(path);
-            // No format that the kernel knows: neither ELF nor `#!`.
+            // No format that the kernel executes: neither ELF nor `#!`.
             fs::write(&path, "content\n")?;
             fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
             if let Some(Identity { uid, gid, .. }) = identity {

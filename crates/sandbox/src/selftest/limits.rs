@@ -94,7 +94,7 @@ impl Confinement {
     }
 
     /// Starts a task within the limit on tasks, and one beyond it. Filters would refuse it for another reason; a limit of the
-    /// runner's is the same without them, and holds only where the child's uid is nobody else's.
+    /// runner's is the same without them, and holds only where no other process has the child's uid.
     async fn try_tasks(&self, trial: LimitTrial<'_>) -> Result<[ProbeResult; 2], Stop> {
         let backend = match trial.backend.counts_tasks() {
             true => trial.backend,
@@ -246,7 +246,7 @@ impl Confinement {
         }
     }
 
-    /// Uses memory in a process of its own in the cgroup of a run. It fails where runs have no cgroups.
+    /// Uses memory in a process of its own in the cgroup of a run. Fails where runs have no cgroups.
     #[cfg(target_os = "linux")]
     async fn use_memory_alone(
         &self,

@@ -1,7 +1,7 @@
 //! Self-test: shows on this host that a child can use a policy's grants and cannot exceed them.
 //!
-//! The same attempts are made twice: by a child without confinement, where each must succeed (the positive control: an
-//! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
+//! The same attempts are made twice. By a child without confinement each must succeed (the positive control: an attempt
+//! that fails everywhere proves nothing). By a child under the policy each must end as the policy requires.
 
 mod fixture;
 mod limits;
@@ -237,7 +237,7 @@ impl Confirmations {
 /// Returns the first axis with a claim beyond its proof, and the missing proof. That is an attempt that did not end as expected;
 /// or, where the axis is claimed to be enforced, an attempt that must fail beside one that must succeed.
 ///
-/// What is only claimed to hold but for a gap satisfies no profile that requires the axis, and may be without attempts.
+/// A claim with a gap satisfies no profile that requires the axis, and may be without attempts.
 fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String)> {
     axes.iter().find_map(|(axis, coverage)| {
         let proof = proofs.iter().find(|proof| proof.axis == axis);
@@ -247,7 +247,7 @@ fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String
         let enforced = match coverage {
             Coverage::Degraded { .. } => false,
             Coverage::Enforced { .. } => true,
-            // Whether it holds all the same is nobody's concern.
+            // Whether it holds all the same does not matter.
             Coverage::Ignored => return None,
         };
         if let Some(leg) = proof.and_then(AxisProof::failed) {
@@ -255,7 +255,7 @@ fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String
         }
         let unproved = enforced && is_claimed(axis) && (deny.is_empty() || control.is_empty());
         unproved.then(|| {
-            let why = "it is claimed to be enforced and not proved: the self-test has no attempt that must fail beside one that must succeed";
+            let why = "claimed as enforced, but the self-test lacks an attempt that must fail or one that must succeed";
             (axis, why.to_owned())
         })
     })
@@ -345,7 +345,7 @@ fn not_made(error: io::Error) -> Fault {
     Fault::new("cannot make a directory for the self-test", error)
 }
 
-/// Key of a proof: a profile on a backend. It includes how requests narrow the profile, as far as a self-test can see.
+/// Key of a proof: a profile on a backend, and how requests narrow the profile, as far as a self-test can see.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Key {
     backend: BackendName,
@@ -357,7 +357,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(backend: BackendName, policy: &Policy, profile_digest: &str) -> Self {
+    fn new(backend: BackendName, policy: &Policy, profile_digest: &str) -> Self {
         Self {
             backend,
             keeps: policy.files.keep(),
@@ -377,8 +377,8 @@ impl Confinement {
     ///
     /// # Errors
     ///
-    /// Refuses where no backend of its order can, or none is confirmed, and says of each why. `OVERLOADED` where the first that
-    /// could is not confirmed for want of something that passes.
+    /// Refuses where no backend of its order can, or none is confirmed, and reports why for each. `OVERLOADED` where the first
+    /// that could is not confirmed for a temporary lack of resources.
     pub async fn select(&self, policy: &Policy, profile_digest: &str) -> Result<Selected, Refusal> {
         let mut passed_over = Vec::new();
         for backend in self.backends_of(policy) {
@@ -391,7 +391,7 @@ impl Confinement {
                         prepared,
                     });
                 }
-                // It may serve a moment later: the operator's order holds, and no lesser one is taken for want of what this takes.
+                // The backend may serve a moment later: the operator's order holds, and a temporary lack selects no lesser one.
                 BackendStatus::Skipped(passed) if passed.refusal.reason == Reason::Overloaded => {
                     return Err(passed.refusal);
                 }
@@ -413,14 +413,15 @@ impl Confinement {
         statuses
     }
 
-    /// Starts the self-test of a confirmed profile once more, on the first backend that is there. Keeps its earlier proof, whatever comes out.
+    /// Starts the self-test of a confirmed profile once more, on the first backend that is there. Keeps its earlier proof in
+    /// any case.
     ///
     /// # Errors
     ///
     /// Returns why no process can be started that is confined by it.
     pub async fn start_attempt(&self, policy: &Policy) -> Result<(), String> {
-        let mut there = self.backends_of(policy).filter(|it| it.probe().is_ok());
-        let prepared = there.find_map(|backend| Some((backend, backend.prepare(policy).ok()?)));
+        let mut available = self.backends_of(policy).filter(|it| it.probe().is_ok());
+        let prepared = available.find_map(|backend| Some((backend, backend.prepare(policy).ok()?)));
         match prepared {
             Some((backend, prepared)) if prepared.confines() => {
                 let proved = self.prove(backend, policy, &prepared).await;
@@ -435,7 +436,7 @@ impl Confinement {
         let cells = self.confirmations.cells.lock();
         let cells = cells.unwrap_or_else(PoisonError::into_inner);
         self.backends_of(policy).any(|backend| {
-            let key = Key::of(backend.name(), policy, &policy.digest);
+            let key = Key::new(backend.name(), policy, &policy.digest);
             cells.get(&key).is_some_and(|cell| cell.initialized())
         })
     }
@@ -461,7 +462,7 @@ impl Confinement {
             let mut backends = self.parts.backends.iter();
             backends.find(|backend| backend.name() == name)
         };
-        let order = self.parts.order.of(&policy.line).iter();
+        let order = self.parts.order.nearest(&policy.line).iter();
         order.filter_map(find).map(AsRef::as_ref)
     }
 
@@ -481,7 +482,7 @@ impl Confinement {
         let name = backend.name().as_str();
         if let Err(absent) = backend.probe() {
             let message = format!(
-                "backend `{name}` is not available: {absent}; to fix it: {}",
+                "backend `{name}` is not available: {absent}; {}",
                 absent.fix
             );
             let refusal = Refusal::new(Reason::BackendUnconfirmed, message)
@@ -495,7 +496,7 @@ impl Confinement {
                 let mut message = format!("profile `{}`: {unenforceable}", policy.name);
                 let fix = self.remedy(unenforceable.axis, policy);
                 if !fix.is_empty() {
-                    message += &format!("; to fix it: {fix}");
+                    message += &format!("; {fix}");
                 }
                 let mut refusal = Refusal::new(Reason::PolicyUnenforceable, message)
                     .with(Fact::Axis(unenforceable.axis))
@@ -518,7 +519,7 @@ impl Confinement {
                 );
                 let fix = &unconfirmed.fix;
                 if !fix.is_empty() {
-                    message += &format!("; to fix it: {fix}");
+                    message += &format!("; {fix}");
                 }
                 let mut refusal =
                     Refusal::new(unconfirmed.reason, message).with(Fact::Backend(name));
@@ -542,7 +543,7 @@ impl Confinement {
         profile_digest: &str,
         prepared: &Prepared,
     ) -> Proved {
-        // Where nothing is claimed, nothing can be confirmed; every reply says so.
+        // Where nothing is claimed, nothing can be confirmed; every reply reports that.
         if !prepared.confines() {
             return Ok(Arc::new(Confirmation::now(Vec::new())));
         }
@@ -552,7 +553,7 @@ impl Confinement {
                 .cells
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let key = Key::of(prepared.backend, policy, profile_digest);
+            let key = Key::new(prepared.backend, policy, profile_digest);
             Arc::clone(cells.entry(key).or_default())
         };
         // A failure is not remembered: its cause may pass, and until it does every run is refused.
@@ -610,12 +611,12 @@ impl Confinement {
         }
     }
 
-    /// Makes a directory for a self-test. It is removed in the background, like those of runs.
+    /// Makes a directory for a self-test, which is removed in the background, like those of runs.
     fn test_directory(&self, lease: Option<&Lease>) -> Result<RunResources, Stop> {
         let directory = self.parts.instance.run(lease.map(Lease::identity).as_ref());
         let directory = directory.map_err(not_made)?;
-        let own = nix::unistd::geteuid().as_raw();
-        Ok(self.litter.of_run(own, directory, lease.cloned()))
+        let uid = nix::unistd::geteuid().as_raw();
+        Ok(self.litter.of_run(uid, directory, lease.cloned()))
     }
 
     /// Makes every attempt twice, confined and unconfined, and compares the results.
@@ -759,8 +760,8 @@ impl Confinement {
     /// Opens the grants of a self-test's confined child.
     fn granted(&self, policy: &Policy, fixture: &Fixture) -> Result<Vec<OpenGrant>, Stop> {
         let mut opened = self.places().open_system(&policy.files)?;
-        let own = fixture.grants(policy);
-        opened.extend(own.map_err(|e| Fault::new("cannot open the self-test's files", e))?);
+        let grants = fixture.grants(policy);
+        opened.extend(grants.map_err(|e| Fault::new("cannot open the self-test's files", e))?);
         Ok(opened)
     }
 

@@ -63,7 +63,7 @@ pub(crate) struct Attempts {
     pub(crate) checks: Vec<Check>,
 }
 
-/// One attempt, with its signs of success. It must fail under the policy unless granted.
+/// One attempt, with its signs of success. The attempt must fail under the policy unless granted.
 struct Probe {
     attempt: Option<Attempt>,
     axis: Axis,
@@ -303,8 +303,8 @@ fn networking(policy: &Policy, own_uid: bool) -> Vec<Probe> {
             probes.push(connect("connect to an address of no rule", 0));
         }
         // Before it executes a program a child of another user can be examined by a daemon alone that may trace any.
-        let status = Status::own();
-        if !own_uid || status.is_ok_and(|own| own.effective_capabilities & MAY_TRACE != 0) {
+        let status = Status::read_own();
+        if !own_uid || status.is_ok_and(|daemon| daemon.effective_capabilities & MAY_TRACE != 0) {
             probes.push(connect("connect to the daemon's name server", 53).granted(true));
         }
     }
@@ -344,7 +344,7 @@ fn devices() -> Vec<Probe> {
         Probe::new(Axis::Devices, what, attempt)
     };
     vec![
-        // A process without a terminal is told so behind the access check.
+        // For a process without a terminal, the error for that comes after the access check.
         device("open an ungranted device", UNGRANTED_DEVICE, libc::O_RDONLY)
             .or_reaching(libc::ENXIO),
         device("open /dev/null", "/dev/null", libc::O_RDWR).granted(true),

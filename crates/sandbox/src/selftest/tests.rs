@@ -109,7 +109,7 @@ impl Backend for Lax {
         let Ok(Host { landlock_abi }) = self.probe() else {
             panic!("these tests need Landlock");
         };
-        let mut spec = FilterSpec::of(task.policy, landlock_abi);
+        let mut spec = FilterSpec::new(task.policy, landlock_abi);
         (self.open)(&mut spec);
         Box::pin(async move { start(runner, self.name(), Some(&spec), task).await })
     }
@@ -160,7 +160,7 @@ fn wanting(name: &str) -> Policy {
 
 fn pool() -> OwnUids {
     match own_uids() {
-        true => OwnUids::under(HookUsers::default()),
+        true => OwnUids::for_users(HookUsers::default()),
         false => OwnUids::NONE,
     }
 }
@@ -189,7 +189,7 @@ async fn stand(backend: impl Backend + 'static, policy: &Policy) -> BackendStatu
 #[track_caller]
 fn caught(standing: BackendStatus) -> (Option<Axis>, String) {
     match standing {
-        BackendStatus::Serves(serves) => panic!("it is confirmed: {:?}", serves.1),
+        BackendStatus::Serves(serves) => panic!("the backend is confirmed: {:?}", serves.1),
         BackendStatus::Skipped(passed_over) => {
             assert_eq!(passed_over.refusal.reason, Reason::BackendUnconfirmed);
             let (_, unconfirmed) = passed_over.failed.unwrap();
@@ -202,17 +202,17 @@ fn caught(standing: BackendStatus) -> (Option<Axis>, String) {
 async fn a_backend_that_claims_an_axis_and_does_nothing_is_caught_on_that_axis() {
     for policy in [wanting("strict"), wanting("network")] {
         for axis in claimable() {
-            // The number of tasks is the uid's and the runner's: under a root daemon this one holds, whoever claims it.
+            // The number of tasks is the uid's and the runner's: under a root daemon this limit holds under every backend.
             if axis == Axis::Pids && own_uids() {
                 let standing = stand(Idle(axis), &policy).await;
                 assert!(standing.serves(), "{standing:?}");
                 continue;
             }
-            let (on, why) = caught(stand(Idle(axis), &policy).await);
-            assert_eq!(on, Some(axis), "{}: {why}", policy.name);
+            let (caught_axis, why) = caught(stand(Idle(axis), &policy).await);
+            assert_eq!(caught_axis, Some(axis), "{}: {why}", policy.name);
         }
     }
-    // The positive controls: who claims nothing is served as that, who does what it claims is confirmed.
+    // The positive controls: a backend that claims nothing serves as that, and one that does what it claims is confirmed.
     let policy = wanting("strict");
     let standing = stand(Noop, &policy).await;
     assert!(standing.serves() && !standing.confines(), "{standing:?}");
@@ -220,7 +220,7 @@ async fn a_backend_that_claims_an_axis_and_does_nothing_is_caught_on_that_axis()
     assert!(standing.serves() && standing.confines(), "{standing:?}");
 }
 
-/// Or a hook with the process id of a dead child would be said to have been denied it.
+/// Otherwise the denial would be reported for a hook with the process id of the dead child.
 #[tokio::test]
 async fn what_a_self_test_was_denied_is_forgotten_with_it() {
     let (sandbox, _directory) = sandbox(Landlock::new(pool(), None));
@@ -243,14 +243,14 @@ async fn a_backend_that_leaves_one_axis_open_is_caught_on_it() {
         (Axis::Metadata, |spec| spec.metadata = Metadata::Change),
     ];
     for (axis, open) in opened {
-        let (on, why) = caught(stand(lax(open), &policy).await);
-        assert_eq!(on, Some(axis), "{why}");
+        let (caught_axis, why) = caught(stand(lax(open), &policy).await);
+        assert_eq!(caught_axis, Some(axis), "{why}");
     }
 }
 
 #[tokio::test]
 async fn a_backend_that_claims_more_than_it_enforces_is_caught_on_what_it_adds() {
-    // What Landlock and seccomp leave open or do in part; tasks only where no uid counts them.
+    // Axes that Landlock and seccomp leave open or enforce in part; tasks only where no uid counts them.
     let more = [Axis::Cpu, Axis::Memory, Axis::Metadata, Axis::Pids];
     for axis in more {
         if axis == Axis::Pids && own_uids() {
@@ -261,8 +261,8 @@ async fn a_backend_that_claims_more_than_it_enforces_is_caught_on_what_it_adds()
             honest: Landlock::new(pool(), None),
             open: |_| {},
         };
-        let (on, why) = caught(stand(lax, &wanting("strict")).await);
-        assert_eq!(on, Some(axis), "{why}");
+        let (caught_axis, why) = caught(stand(lax, &wanting("strict")).await);
+        assert_eq!(caught_axis, Some(axis), "{why}");
     }
 }
 
@@ -286,7 +286,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
         outside.display()
     );
     let argv = ["/bin/sh", "-c", &line].map(OsString::from);
-    let host = View::of(None, &policy.files);
+    let host = View::new(None, &policy.files);
     let program = Program::open(
         argv[0].clone().into(),
         &argv,
@@ -321,7 +321,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
     let End::Ran(ran) = ended.end else {
         panic!("{ended:?}");
     };
-    // What it may not do failed; the rest is the positive control.
+    // Forbidden attempts failed; the rest is the positive control.
     assert_eq!(ran.stdout.head, b"the event\nmade\n", "{ran:?}");
     assert!(!outside.exists());
     assert!(ended.setup.confirmed);
@@ -332,22 +332,22 @@ async fn a_backend_is_all_that_its_four_functions_say() {
 fn a_claim_counts_only_with_an_attempt_that_failed_beside_one_that_succeeded() {
     let leg = |held| ProbeResult::new("try it", held, "EACCES".to_owned());
     for axis in claimable() {
-        let axes = Axes::from_fn(|of| {
-            if of == axis {
+        let axes = Axes::from_fn(|each| {
+            if each == axis {
                 ENFORCED
             } else {
                 Coverage::Ignored
             }
         });
-        let of = |control: &[bool], deny: &[bool]| {
+        let found = |control: &[bool], deny: &[bool]| {
             let proof = AxisProof {
                 axis,
                 control: control.iter().copied().map(leg).collect(),
                 deny: deny.iter().copied().map(leg).collect(),
             };
-            unproved(&axes, &[proof]).map(|(on, _)| on)
+            unproved(&axes, &[proof]).map(|(unproved, _)| unproved)
         };
-        assert_eq!(of(&[true], &[true]), None);
+        assert_eq!(found(&[true], &[true]), None);
         for (control, deny) in [
             (&[][..], &[][..]),
             (&[true], &[]),
@@ -355,25 +355,28 @@ fn a_claim_counts_only_with_an_attempt_that_failed_beside_one_that_succeeded() {
             (&[true], &[true, false]),
             (&[true, false], &[true]),
         ] {
-            assert_eq!(of(control, deny), Some(axis), "{control:?} {deny:?}");
+            assert_eq!(found(control, deny), Some(axis), "{control:?} {deny:?}");
         }
-        assert_eq!(unproved(&axes, &[]).map(|(on, _)| on), Some(axis));
+        assert_eq!(
+            unproved(&axes, &[]).map(|(unproved, _)| unproved),
+            Some(axis)
+        );
     }
-    // What holds in part needs no attempt, but none may end otherwise than it must; what is ignored needs nothing.
-    let of = |coverage: Coverage, held| {
+    // A claim that holds in part needs no attempt, but none may end otherwise than it must. An ignored axis needs nothing.
+    let found = |coverage: Coverage, held| {
         let axes = Axes::from_fn(|_| coverage.clone());
         let proof = AxisProof {
             axis: Axis::Metadata,
             control: Vec::new(),
             deny: vec![leg(held)],
         };
-        unproved(&axes, &[proof]).map(|(on, _)| on)
+        unproved(&axes, &[proof]).map(|(unproved, _)| unproved)
     };
     let partly = Coverage::Degraded {
         by: "half",
         gap: "the other half",
     };
-    assert_eq!(of(partly.clone(), true), None);
-    assert_eq!(of(partly, false), Some(Axis::Metadata));
-    assert_eq!(of(Coverage::Ignored, false), None);
+    assert_eq!(found(partly.clone(), true), None);
+    assert_eq!(found(partly, false), Some(Axis::Metadata));
+    assert_eq!(found(Coverage::Ignored, false), None);
 }

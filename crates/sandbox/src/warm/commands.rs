@@ -97,8 +97,8 @@ fn room(others: &[Places], asking: Places, wanted: usize) -> Room {
     }
 }
 
-/// Returns the command that gives a place to one of this uid that holds none: of another uid that holds more even then, or of the
-/// same uid, if it keeps another place.
+/// Returns the command that gives a place to one of this uid that has none. The giver is of another uid that has more even
+/// then, or of the same uid, if it keeps another place.
 fn richest(others: &[Places], uid: u32) -> Option<usize> {
     let total = |uid| -> usize {
         let of_uid = others.iter().filter(|it| it.uid == uid);
@@ -444,15 +444,15 @@ mod tests {
     #[test]
     fn the_commands_asked_for_longest_ago_are_forgotten() {
         let mut course = Course::new(PACES[0]);
-        let mut asked = |command: usize| {
+        let mut request = |command: usize| {
             let key = Key::of_test(0, &command.to_string());
             course.commands.ask(&key, 1, course.now).0
         };
         for command in 0..=MOST_COMMANDS {
-            assert_eq!(asked(command), 0);
+            assert_eq!(request(command), 0);
         }
-        assert_eq!(asked(0), 0, "it was forgotten");
-        let known = (2..MOST_COMMANDS).map(asked);
+        assert_eq!(request(0), 0, "the command was forgotten");
+        let known = (2..MOST_COMMANDS).map(request);
         assert_eq!(known.sum::<usize>(), MOST, "more are not started");
         assert_eq!(course.commands.list.len(), MOST_COMMANDS);
     }

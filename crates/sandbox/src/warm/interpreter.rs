@@ -94,7 +94,7 @@ pub enum NeverWaits {
     NoView,
     /// The words name no script, or in a word with others.
     #[error(
-        "no word is a script, as in shell lines and after `-c` and `-m`; name the interpreter and the script as words of the command"
+        "no word is a script, as in shell lines and after `-c` and `-m`; name interpreter and script as words"
     )]
     NoScript,
     /// Neither bash, Python nor Node.js runs the script.

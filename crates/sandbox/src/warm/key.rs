@@ -1,4 +1,4 @@
-//! What two runs of a command must have in common for what waits to serve either.
+//! Key of a waiting process: runs of a command with equal keys share one.
 
 use std::{
     collections::BTreeMap,
@@ -25,8 +25,8 @@ use hookjail_policy::{
 use super::Waiter;
 use crate::{BackendName, HookTask, run::child_spec::has_view};
 
-/// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables
-/// that no interpreter reads when it starts.
+/// Everything that a process receives when it starts. The inputs of its run are no part of it: scripts, stdin, and the
+/// variables that no interpreter reads when it starts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     argv: Vec<OsString>,

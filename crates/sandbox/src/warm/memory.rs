@@ -61,8 +61,8 @@ pub(crate) fn tenths_available() -> u64 {
     limited.chain([host]).min().unwrap_or(0)
 }
 
-/// Returns how many processes the kernel has killed for want of memory since its start, within the limits of cgroups, too. `None`
-/// where that is not known.
+/// Returns how many processes the kernel has killed for lack of memory since its start, within the limits of cgroups, too.
+/// `None` where that is not known.
 pub(crate) fn kills() -> Option<u64> {
     size(&fs::read_to_string("/proc/vmstat").ok()?, "oom_kill ")
 }

@@ -4,8 +4,8 @@
 //! it wait for the run's variables. Until a run has its start record its script is not in its place, so that nothing of a hook
 //! can run. Then stdin carries the variables, and after them the event.
 //!
-//! What waits belongs to one command with one [`Key`], and ends with its run. It is killed by its own deadline when it has waited
-//! too long.
+//! A waiting process belongs to one command with one [`Key`], and ends with its run. Its own deadline kills it when it has
+//! waited too long.
 
 mod commands;
 mod interpreter;
@@ -76,7 +76,7 @@ pub(crate) fn write_waiters(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What waits for a run.
+/// The interpreter that waits for a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Waiter {
     /// bash, started.
@@ -196,10 +196,10 @@ pub(crate) struct Waiting {
     pub(crate) view: Option<WaitingView>,
 }
 
-/// What is read of the processes that wait for runs (`warm` of profiles).
+/// Counts of the processes that wait for runs (`warm` of profiles).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitingLevels {
-    /// Those that were thrown away unused since the daemon's start.
+    /// Number of processes that were discarded unused since the daemon's start.
     pub discarded: u64,
     /// How many wait.
     pub processes: usize,
@@ -213,7 +213,7 @@ pub struct WaitingLevels {
 #[derive(Debug)]
 pub(crate) struct Warm {
     commands: Mutex<Commands<Waiting>>,
-    /// Those that waited and were thrown away.
+    /// Number of processes that waited and were discarded.
     discarded: AtomicU64,
     /// The runs that began in one.
     runs: AtomicU64,
@@ -222,12 +222,12 @@ pub(crate) struct Warm {
     want: Mutex<Want>,
 }
 
-/// The wants of runs.
+/// Lacks of resources that runs met.
 #[derive(Debug, Default)]
 struct Want {
     /// When any were given up last.
     given_up: Option<Instant>,
-    /// The kernel's kills for want of memory that were seen.
+    /// The kernel's kills for lack of memory that were seen.
     kills: Option<u64>,
     /// When a run lacked something last.
     lacked: Option<Instant>,
@@ -268,7 +268,7 @@ impl Warm {
         self.discarded.fetch_add(discarded as u64, Relaxed);
     }
 
-    /// Returns how many wait, how many runs began in one and what that saved, and how many were thrown away.
+    /// Returns how many wait, how many runs began in one and what that saved, and how many were discarded.
     pub(crate) fn levels(&self) -> WaitingLevels {
         WaitingLevels {
             discarded: self.discarded.load(Relaxed),
@@ -279,7 +279,7 @@ impl Warm {
     }
 
     /// Returns how many to start now for a command with this key, of which `wanted` are to wait. They count as being started.
-    /// Those of others that make room for them are killed.
+    /// Processes of others that make room for them are killed.
     pub(crate) fn missing(&self, key: &Key, wanted: usize) -> usize {
         let now = Instant::now();
         let wanted = if self.is_held_off(now) { 0 } else { wanted };
@@ -334,13 +334,15 @@ impl Warm {
         any
     }
 
-    /// Gives up all where the kernel has killed processes for want of memory since the last time: a run may be one that kept to its
-    /// own limit.
+    /// Gives up all where the kernel has killed processes for lack of memory since the last time: a run may be one that kept to
+    /// its own limit.
     pub(crate) fn give_up_for_memory(&self) {
         let kills = memory::kills();
         let seen = std::mem::replace(&mut self.want().kills, kills);
         if kills != seen && self.give_up() {
-            tracing::warn!("a hook was killed for want of memory; no process waits for some time");
+            tracing::warn!(
+                "a hook was killed for lack of memory, so no process waits for some time"
+            );
         }
     }
 
@@ -374,9 +376,9 @@ impl Warm {
 /// Why something did not come to wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unfit {
-    /// It ended, or printed something: it would do so each time.
+    /// The process ended, or printed something, and would do so each time.
     Always,
-    /// It could not be started.
+    /// The process could not be started.
     Now,
 }
 
@@ -393,25 +395,25 @@ pub(crate) fn are_descriptors_scarce() -> bool {
 mod tests {
     use super::*;
 
-    fn asked(warm: &Warm, command: &str, wanted: usize) -> usize {
+    fn request(warm: &Warm, command: &str, wanted: usize) -> usize {
         warm.missing(&Key::of_test(0, command), wanted)
     }
 
     #[test]
     fn only_a_command_that_was_asked_for_before_is_started_ahead() {
         let warm = Warm::start();
-        assert_eq!(asked(&warm, "a", 2), 0);
-        assert_eq!(asked(&warm, "b", 2), 0);
-        assert_eq!(asked(&warm, "a", 2), 2);
+        assert_eq!(request(&warm, "a", 2), 0);
+        assert_eq!(request(&warm, "b", 2), 0);
+        assert_eq!(request(&warm, "a", 2), 2);
         // They are being started.
-        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(request(&warm, "a", 2), 0);
         assert!(!warm.started(&Key::of_test(0, "a"), Err(Unfit::Now)));
-        assert_eq!(asked(&warm, "a", 2), 1);
+        assert_eq!(request(&warm, "a", 2), 1);
         warm.not_started(&Key::of_test(0, "a"), 2);
-        assert_eq!(asked(&warm, "a", 2), 2);
+        assert_eq!(request(&warm, "a", 2), 2);
         assert!(!warm.started(&Key::of_test(0, "a"), Err(Unfit::Always)));
-        assert_eq!(asked(&warm, "a", 2), 0);
-        assert_eq!(asked(&warm, "b", 0), 0);
+        assert_eq!(request(&warm, "a", 2), 0);
+        assert_eq!(request(&warm, "b", 0), 0);
     }
 
     #[test]
@@ -419,8 +421,8 @@ mod tests {
         let warm = Warm::start();
         assert!(!warm.give_up(), "there is none");
         warm.want().lacked = None;
-        assert_eq!(asked(&warm, "a", 2), 0);
-        assert_eq!(asked(&warm, "a", 2), 2);
+        assert_eq!(request(&warm, "a", 2), 0);
+        assert_eq!(request(&warm, "a", 2), 2);
         let starts = warm.starts();
         assert!(!starts.is_cancelled());
 
@@ -430,10 +432,10 @@ mod tests {
         assert!(!warm.starts().is_cancelled());
         warm.not_started(&Key::of_test(0, "a"), 2);
         assert!(!warm.give_up());
-        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(request(&warm, "a", 2), 0);
         let before = |age: Duration| Instant::now().checked_sub(age).unwrap();
         warm.want().lacked = Some(before(HOLD_OFF));
-        assert_eq!(asked(&warm, "a", 2), 2);
+        assert_eq!(request(&warm, "a", 2), 2);
     }
 
     #[test]

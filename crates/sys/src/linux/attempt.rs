@@ -1,4 +1,4 @@
-//! System calls that a self-test's child tries.
+//! Syscalls that a self-test's child tries.
 
 use std::{
     ffi::CString,
@@ -15,7 +15,7 @@ use super::{
     raw,
 };
 
-/// One system call that a self-test's child tries, and its result. It does so after its last restriction.
+/// One syscall that a self-test's child tries after its last restriction, and its result.
 ///
 /// Only calls that are harmless to the daemon can be made: the constructors are the list.
 #[derive(Debug)]
@@ -28,20 +28,20 @@ pub struct Attempt {
     result: AtomicIsize,
 }
 
-/// What to do with a call's success.
+/// Action after a call's success.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 enum After {
     /// Close the descriptor it returned.
     Close,
     /// Connect the socket it returned to a port of loopback, which is the result, and close it.
     Connect(u16),
-    /// Reserve so many bytes for the file it opened, which is the result, and close it.
+    /// Reserve this number of bytes for the file it opened, which is the result, and close it.
     Fill(u64),
     /// Nothing.
     Leave,
     /// Wait for the process it made; in that process, exit.
     Reap,
-    /// Use processor time until it has used so many nanoseconds of it, instead of one call.
+    /// Use this number of nanoseconds of processor time, instead of one call.
     Spin(u64),
     /// Give back the memory it returned, of the size that was asked for.
     Unmap,
@@ -85,9 +85,9 @@ impl Attempt {
     /// Opens a path with `O_*` flags and a mode. `None` if the path holds a NUL byte.
     pub fn open(path: &OsStr, flags: i32, mode: u32) -> Option<Self> {
         let path = c_string(path.to_owned())?;
-        let at = libc::AT_FDCWD as usize;
+        let working_dir = libc::AT_FDCWD as usize;
         let arguments = [
-            at,
+            working_dir,
             address(&path),
             (flags | libc::O_CLOEXEC) as usize,
             mode as usize,
@@ -100,7 +100,7 @@ impl Attempt {
         })
     }
 
-    /// Creates a file of so many bytes, all of which take space. `None` if the path holds a NUL byte.
+    /// Creates a file of `bytes` bytes, all of which take space. `None` if the path holds a NUL byte.
     pub fn fill(path: &OsStr, bytes: u64) -> Option<Self> {
         let opened = Self::open(path, libc::O_WRONLY | libc::O_CREAT, 0o600)?;
         Some(Self {
@@ -122,8 +122,8 @@ impl Attempt {
     /// Changes a file's mode; `None` if the path holds a NUL byte.
     pub fn change_mode(path: &OsStr, mode: u32) -> Option<Self> {
         let path = c_string(path.to_owned())?;
-        let at = libc::AT_FDCWD as usize;
-        let arguments = [at, address(&path), mode as usize, 0, 0, 0];
+        let working_dir = libc::AT_FDCWD as usize;
+        let arguments = [working_dir, address(&path), mode as usize, 0, 0, 0];
         Some(Self {
             path: Some(path),
             ..Self::call(libc::SYS_fchmodat, arguments, After::Leave)
@@ -133,8 +133,8 @@ impl Attempt {
     /// Checks whether a path exists; `None` if it holds a NUL byte.
     pub fn exists(path: &OsStr) -> Option<Self> {
         let path = c_string(path.to_owned())?;
-        let at = libc::AT_FDCWD as usize;
-        let arguments = [at, address(&path), libc::F_OK as usize, 0, 0, 0];
+        let working_dir = libc::AT_FDCWD as usize;
+        let arguments = [working_dir, address(&path), libc::F_OK as usize, 0, 0, 0];
         Some(Self {
             path: Some(path),
             ..Self::call(libc::SYS_faccessat, arguments, After::Leave)
@@ -213,7 +213,7 @@ impl Attempt {
         )
     }
 
-    /// Executes a file; `None` if the path holds a NUL byte. The file must be of no format that the kernel knows, so that
+    /// Executes a file; `None` if the path holds a NUL byte. The file must be of no format that the kernel executes, so that
     /// the answer is `ENOEXEC` where the file may be executed: nothing is ever run.
     pub fn execute(path: &OsStr) -> Option<Self> {
         let path = c_string(path.to_owned())?;
@@ -315,7 +315,7 @@ impl Attempt {
             // An errno is a small negative number, an address never.
             After::Unmap if !(-4095..0).contains(&result) => {
                 let mapped = [result as usize, self.arguments[1], 0, 0, 0, 0];
-                // SAFETY: unmaps what the call above has just mapped, of which nobody else knows.
+                // SAFETY: unmaps the memory that the call above has just mapped, to which nothing else has a pointer.
                 unsafe { raw::syscall(libc::SYS_munmap, mapped) };
             }
             After::Close
@@ -332,7 +332,7 @@ impl Attempt {
 
 /// Connects a socket to a port of loopback, and returns 0 or `-errno`. Allocates nothing.
 pub(super) fn connect_to_loopback(socket: usize, port: u16) -> isize {
-    let there = libc::sockaddr_in {
+    let loopback = libc::sockaddr_in {
         sin_addr: libc::in_addr {
             s_addr: u32::from(Ipv4Addr::LOCALHOST).to_be(),
         },
@@ -340,8 +340,8 @@ pub(super) fn connect_to_loopback(socket: usize, port: u16) -> isize {
         sin_port: port.to_be(),
         sin_zero: [0; 8],
     };
-    let place = (&raw const there).addr();
-    let arguments = [socket, place, size_of_val(&there), 0, 0, 0];
+    let place = (&raw const loopback).addr();
+    let arguments = [socket, place, size_of_val(&loopback), 0, 0, 0];
     // SAFETY: connect reads a local of the kernel's type, of the length that is named.
     unsafe { raw::syscall(libc::SYS_connect, arguments) }
 }

@@ -1,9 +1,13 @@
 //! The child: confines itself, proves it, and then executes the hook.
 //!
-//! Runs in the memory of the daemon, on a stack of its own, while the thread that made it sleeps. So: raw system calls
-//! only, no allocation, no lock, no thread-local storage, nothing that could panic. The order of the steps is fixed:
-//! limits after the canaries (a low RLIMIT_NOFILE would refuse them), the filter after everything that the hook must not
-//! do, the signal mask last (a handler of the daemon must not run here).
+//! Runs in the memory of the daemon, on a stack of its own, while the thread that made it sleeps. So: raw syscalls
+//! only, no allocation, no lock, no thread-local storage, nothing that could panic.
+//!
+//! The order of the steps is fixed:
+//!
+//! - limits after the canaries (a low RLIMIT_NOFILE would refuse them),
+//! - the filter after everything that the hook must not do,
+//! - the signal mask last (a handler of the daemon must not run here).
 
 use std::{
     ffi::CStr,
@@ -46,8 +50,8 @@ struct CapabilityHeader {
 
 /// Runs the child. Never returns: executes the program, or exits with 126 where a step failed.
 ///
-/// A child with a process tree of its own makes the tree's first process and the hook, both as children of the daemon, and exits
-/// with 0 once both have executed.
+/// A child with a process tree of its own makes the tree's first process and the hook, both as children of the daemon. The
+/// child exits with 0 once both have executed.
 pub(super) extern "C" fn run(job: *const Job) -> ! {
     // SAFETY: the parent passes a pointer to a Job that it borrows for as long as it sleeps in the clone, which is until
     // this task executes or exits.
@@ -97,8 +101,8 @@ fn make_tree(job: &Job) -> Result<(), i32> {
     take(job, Step::ParentDeathSignal, die_with_daemon)?;
     let ids = parts.mounts.as_ref().and_then(|mounts| mounts.ids.as_ref());
     take(job, Step::Tree, || isolate(ids, NAMESPACE_OF_A_TREE))?;
-    let own = call(libc::SYS_getpid, [0; 6])?;
-    job.inside.store(own as i32, Ordering::Release);
+    let pid = call(libc::SYS_getpid, [0; 6])?;
+    job.inside.store(pid as i32, Ordering::Release);
     take(job, Step::Init, || make(job, &job.init, run_init))?;
     make(job, &job.hook, run_in_tree)
 }
@@ -107,9 +111,9 @@ fn make_tree(job: &Job) -> Result<(), i32> {
 fn make(job: &Job, pid: &AtomicI32, entry: extern "C" fn(*const Job) -> !) -> Result<(), i32> {
     let stack = job.inner_stack.load(Ordering::Acquire);
     let arguments = [TREE_CLONE_FLAGS as usize, stack, pid.as_ptr().addr(), 0, 0];
-    // SAFETY: VM and VFORK are set; the lower part of the stack is used by one of these processes at a time, and its end is
-    // aligned; the job lives until the daemon's thread wakes, which sleeps for as long as this task does; the entries keep to raw
-    // system calls.
+    // SAFETY: VM and VFORK are set. The lower part of the stack is used by one of these processes at a time, and its end is
+    // aligned. The job lives until the daemon's thread wakes, which sleeps for as long as this task does. The entries keep to
+    // raw syscalls.
     let made = unsafe { raw::clone_vfork(libc::SYS_clone, arguments, ptr::from_ref(job), entry) };
     match made {
         0.. => match job.report.errno() {
@@ -124,7 +128,7 @@ fn make(job: &Job, pid: &AtomicI32, entry: extern "C" fn(*const Job) -> !) -> Re
 fn become_init(job: &Job, init: &Init) -> Result<(), i32> {
     let parts = &job.parts;
     call(libc::SYS_setpgid, [0; 6])?;
-    // The id that the daemon knows this process by, whose own name for itself is 1.
+    // The id of this process in the daemon's namespace: its own id is 1.
     watch_over(job, job.init.load(Ordering::Acquire))?;
     // Hooks make names of files of their ids: like those of any other program these are no other process's of the machine.
     // No step: with ids from 2 on a hook is no less confined.
@@ -156,7 +160,7 @@ fn become_init(job: &Job, init: &Init) -> Result<(), i32> {
     call(libc::SYS_execveat, arguments).map(drop)
 }
 
-/// Takes the first steps: those of the child that the daemon made.
+/// Takes the first steps, those of the child that the daemon made.
 fn begin(job: &Job) -> Result<(), i32> {
     let parts = &job.parts;
     take(job, Step::Signals, reset_signals)?;
@@ -290,7 +294,7 @@ fn connect_to_no_host() -> Result<(), i32> {
 
 /// Makes the namespace and the mounts. Returns the working directory as it is found there.
 ///
-/// The namespace is made in the step of the first mount, so that where it cannot be had the step says what takes it.
+/// The namespace is made in the step of the first mount, so that where it cannot be had the step shows what takes it.
 fn make_mounts(job: &Job, mounts: &Mounts) -> Result<usize, i32> {
     let ids = mounts.ids.as_ref();
     let ruleset = job.parts.ruleset.as_ref();
@@ -377,12 +381,12 @@ fn take<T>(job: &Job, step: Step, action: impl FnOnce() -> Result<T, i32>) -> Re
     Ok(taken)
 }
 
-/// Makes one system call of a step.
+/// Makes one syscall of a step.
 #[inline(always)]
 pub(super) fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
-    // SAFETY: every caller in this file, in `mounts`, `read_only` and `tmpfs` passes pointers to values that live in its own frame or in the job, for reading, and
-    // where the kernel writes, in its frame and mutable; the task owns its descriptors, credentials, limits and signal state, so
-    // nothing here touches the daemon's.
+    // SAFETY: every caller in this file, in `mounts`, `read_only` and `tmpfs` passes pointers to values that live in its own
+    // frame or in the job, for reading. Where the kernel writes, they live in its frame and are mutable. The task owns its
+    // descriptors, credentials, limits and signal state, so nothing here touches the daemon's.
     let result = unsafe { raw::syscall(number, arguments) };
     match result {
         0.. => Ok(result as usize),
@@ -587,7 +591,7 @@ fn close_fds(job: &Job) -> Result<(), i32> {
     let first = match job.program() {
         Some(program) if program as usize == PROGRAM_FD => PROGRAM_FD + 1,
         Some(program) => {
-            // Whatever stood at 3 is a copy in this task's own table, and used up by now.
+            // A descriptor at 3 is a copy in this task's own table, and used up by now.
             call(
                 libc::SYS_dup3,
                 [

@@ -1,6 +1,6 @@
 //! Mounts that are made in the namespaces of a process that waits.
 //!
-//! A task enters the namespaces, makes the mounts and ends. It keeps to the rules of [`super::child`].
+//! A task enters the namespaces, makes the mounts and ends, by the rules of [`super::child`].
 
 use std::{
     fs::File,
@@ -89,7 +89,7 @@ impl Entrance {
         // A handler of the daemon must not run in the task.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         // SAFETY: VM and VFORK are set; the stack is this call's own and its top is aligned; `work` lives until the clone returns;
-        // `run` keeps to raw system calls.
+        // `run` keeps to raw syscalls.
         let task =
             unsafe { raw::clone_vfork(libc::SYS_clone, arguments, ptr::from_ref(&work), run) };
         if task > 0 {
@@ -119,7 +119,7 @@ extern "C" fn run(work: *const Work<'_>) -> ! {
     raw::exit(0)
 }
 
-/// Enters the namespaces, the one of users first: it gives the right to enter the other.
+/// Enters the namespaces, the one of users first, which gives the right to enter the other.
 fn enter(entrance: &Entrance) -> Result<(), i32> {
     let users = (entrance.users.as_ref()).map(|users| (users, libc::CLONE_NEWUSER));
     let all = users

@@ -58,7 +58,7 @@ pub fn receive_fds(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
     let mut received = Vec::new();
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(fds) = part {
-            // SAFETY: the kernel has just made these descriptors in this process, for nobody else.
+            // SAFETY: the kernel has just made these descriptors in this process, with no other owner.
             received.extend(
                 fds.into_iter()
                     .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
@@ -92,7 +92,7 @@ pub fn process(pid: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(Errno::from_raw(fd.unsigned_abs() as i32).into());
     }
-    // SAFETY: the call above has just made it, for nobody else.
+    // SAFETY: the call above has just made it, with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -108,7 +108,7 @@ pub fn file_of(process: BorrowedFd<'_>, number: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(Errno::from_raw(fd.unsigned_abs() as i32).into());
     }
-    // SAFETY: the call above has just made it, for nobody else.
+    // SAFETY: the call above has just made it, with no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 

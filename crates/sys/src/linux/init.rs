@@ -1,7 +1,7 @@
 //! The first process of a run's own process tree: a program that sleeps until it is killed.
 //!
-//! The kernel ends every process of a pid namespace with its first one, and gives that one the orphans. It ignores SIGCHLD, so
-//! the kernel reaps them. It is a program of its own, so that it holds nothing of the daemon's memory.
+//! The kernel ends every process of a pid namespace with its first one, and gives that one the orphans. The first process
+//! ignores SIGCHLD, so the kernel reaps them. As a program of its own, this process has nothing of the daemon's memory.
 
 use std::{
     ffi::{CStr, CString},
@@ -56,7 +56,7 @@ const fn words(words: [u32; 8]) -> [u8; 32] {
     bytes
 }
 
-/// What every process tree of a daemon's runs begins with.
+/// The first process of every process tree of a daemon's runs.
 #[derive(Clone, Debug)]
 pub struct Init {
     /// The program's arguments.
@@ -83,7 +83,7 @@ impl Init {
 
     /// Returns the program's arguments, which live as long as this value.
     pub(super) fn argv(&self) -> PointerList {
-        PointerList::to(&*self.argv)
+        PointerList::new(&*self.argv)
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 
 use super::{Attempt, Identity, Init, Mounts, Note, PointerList};
 
-/// A step of the child. Those up to `Release` are in execution order.
+/// A step of the child. The steps up to `Release` are in execution order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u32)]
 pub enum Step {
@@ -176,7 +176,7 @@ pub struct Canaries {
     pub granted: CString,
 }
 
-/// The filter that the child loads last. Some of its constants are the child's own ids, which only the child knows.
+/// The filter that the child loads last. Some of its constants are the child's own ids, which only the child has.
 #[derive(Clone, Debug)]
 pub struct Closing {
     /// Indexes of instructions whose constant becomes minus the child's process id, as 32 bits.
@@ -219,7 +219,7 @@ impl Closing {
 /// Action of a confined child.
 #[derive(Debug)]
 pub enum Action {
-    /// Makes system calls and records their results: a self-test.
+    /// Makes syscalls and records their results: a self-test.
     Attempt(Vec<Attempt>),
     /// Executes a program.
     Execute {
@@ -237,7 +237,7 @@ pub enum Action {
 pub enum IntoCgroup {
     /// The clone makes it there: the cgroup's directory.
     Clone(OwnedFd),
-    /// It moves itself, which takes longer, but no `clone3`: the cgroup's `cgroup.procs`, open for writing.
+    /// The child moves itself, which takes longer, but no `clone3`: the cgroup's `cgroup.procs`, open for writing.
     Move(OwnedFd),
 }
 
@@ -266,7 +266,7 @@ pub struct JobParts {
     pub note: Option<Note>,
     /// The Landlock ruleset, if any.
     pub ruleset: Option<OwnedFd>,
-    /// What the run's own process tree begins with; `None` = it stays in one process group. It needs `mounts`.
+    /// The first process of the run's own process tree, which needs `mounts`; `None` = the run stays in one process group.
     pub tree: Option<Init>,
     /// The child's ends of stdin, stdout and stderr.
     pub stdio: [OwnedFd; 3],
@@ -316,7 +316,7 @@ pub struct Job {
     pub(super) limits: Vec<(u32, libc::rlimit64)>,
     /// OOM score adjustment of the child. `None` leaves it as it is for this process.
     pub(super) oom_score_adj: Option<&'static str>,
-    /// This process. It must still be the child's parent once the child has set its parent death signal.
+    /// This process, which must still be the child's parent once the child has set its parent death signal.
     pub(super) parent: u32,
     pub(super) parts: JobParts,
     pub(super) pidfd: AtomicI32,
@@ -347,8 +347,8 @@ impl Job {
                 argv,
                 environment,
                 program: _,
-            } => (PointerList::to(argv), PointerList::to(environment)),
-            Action::Attempt(_) => (PointerList::to(&[]), PointerList::to(&[])),
+            } => (PointerList::new(argv), PointerList::new(environment)),
+            Action::Attempt(_) => (PointerList::new(&[]), PointerList::new(&[])),
         };
         let limits = parts
             .limits
@@ -370,12 +370,12 @@ impl Job {
             hook: AtomicI32::new(0),
             init: AtomicI32::new(0),
             // Into `parts`, which this value keeps.
-            init_argv: (parts.tree.as_ref()).map_or_else(|| PointerList::to(&[]), Init::argv),
-            no_environment: PointerList::to(&[]),
+            init_argv: (parts.tree.as_ref()).map_or_else(|| PointerList::new(&[]), Init::argv),
+            no_environment: PointerList::new(&[]),
             inner_stack: AtomicUsize::new(0),
             inside: AtomicI32::new(0),
             limits,
-            // What the keeper need not know of starts nothing, or inherits it.
+            // A child without an entry for the keeper starts nothing, or inherits it.
             oom_score_adj: parts.group.and_then(|_| oom_score_adj_of_hooks()),
             parent: std::process::id(),
             parts,
@@ -424,9 +424,9 @@ const SOONEST: i32 = 1000;
 fn oom_score_adj_of_hooks() -> Option<&'static str> {
     static TEXT: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
-        let own = fs::read_to_string(OOM_SCORE_ADJ.to_str().ok()?).ok()?;
-        let own: i32 = own.trim().parse().ok()?;
-        Some(own.saturating_add(SOONER).min(SOONEST).to_string())
+        let adjustment = fs::read_to_string(OOM_SCORE_ADJ.to_str().ok()?).ok()?;
+        let adjustment: i32 = adjustment.trim().parse().ok()?;
+        Some(adjustment.saturating_add(SOONER).min(SOONEST).to_string())
     };
     TEXT.get_or_init(read).as_deref()
 }
@@ -435,7 +435,7 @@ fn oom_score_adj_of_hooks() -> Option<&'static str> {
 ///
 /// # Errors
 ///
-/// The process's adjustment cannot be set, or could not be set back. It is as that of hooks then.
+/// The process's adjustment cannot be set, or could not be set back and is as that of hooks.
 pub fn take_first(pid: i32) -> io::Result<()> {
     // An adjustment of hooks that can be set now can be set again: raising needs no right, and lowering has that of the first time.
     take_as_hooks(pid)?;

@@ -16,8 +16,8 @@ use crate::keeper::Table;
 /// Returns the error of `clone`.
 pub(crate) fn watch_over(pipe: &OwnedFd, alive: &OwnedFd, table: Table) -> io::Result<()> {
     // SAFETY: clone without CLONE_VM and without a new stack is a copy of this process with this thread alone. The copy
-    // goes straight into `keep`, which makes raw system calls only and never returns, so locks that other threads held
-    // do not matter. No exit signal: its end concerns nobody.
+    // goes straight into `keep`, which makes raw syscalls only and never returns, so locks that other threads held
+    // do not matter. No exit signal: no process waits for its end.
     let pid = unsafe { raw::syscall(libc::SYS_clone, [0; 6]) };
     match pid {
         0 => keep(pipe.as_raw_fd() as usize, alive.as_raw_fd() as usize, table),
@@ -59,7 +59,7 @@ fn keep(pipe: usize, alive: usize, table: Table) -> ! {
     );
     // The daemon's end above all: with a copy of it open here, the daemon's end would never be seen.
     call(libc::SYS_close, [alive, 0, 0, 0, 0, 0]);
-    // Pipe to 0, everything else closed; what of this cannot be had is no reason not to watch.
+    // Pipe to 0, everything else closed; a failure of either is no reason not to watch.
     let pipe = if call(libc::SYS_dup3, [pipe, 0, 0, 0, 0, 0]) == 0 {
         call(libc::SYS_close_range, [1, u32::MAX as usize, 0, 0, 0, 0]);
         0
@@ -98,8 +98,11 @@ fn keep(pipe: usize, alive: usize, table: Table) -> ! {
         .is_some_and(|first| first.load(Ordering::Acquire) != 0)
     {
         let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as usize;
-        let at = libc::AT_FDCWD as usize;
-        let file = call(libc::SYS_openat, [at, path.as_ptr().addr(), flags, 0, 0, 0]);
+        let working_dir = libc::AT_FDCWD as usize;
+        let file = call(
+            libc::SYS_openat,
+            [working_dir, path.as_ptr().addr(), flags, 0, 0, 0],
+        );
         let text = b"1";
         let [start, length] = [text.as_ptr().addr(), text.len()];
         // An error of the open is no descriptor, which the kernel refuses.

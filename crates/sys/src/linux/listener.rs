@@ -1,7 +1,7 @@
-//! Seccomp user notifications. The daemon receives each reported system call, records it, and refuses it; where it observes a
-//! hook, it continues the calls that the filter would have allowed.
+//! Seccomp user notifications. The daemon receives each reported syscall, records it, and refuses it. Where the daemon observes
+//! a hook, it continues the calls that the filter would have allowed.
 //!
-//! The kernel keeps whoever asked waiting until there is an answer. Where there is nobody left to give one, the call fails
+//! The kernel keeps the calling task waiting until there is an answer. Where no process is left to give one, the call fails
 //! with ENOSYS: a daemon that dies opens nothing.
 
 use std::{
@@ -15,7 +15,7 @@ use nix::errno::Errno;
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
-/// A system call that waits for an answer.
+/// A syscall that waits for an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Notification {
     /// Its arguments.
@@ -44,17 +44,17 @@ impl Listener {
     ///
     /// Returns the error of the kernel; the listener is of no use any more.
     pub fn next(&self) -> io::Result<Option<Notification>> {
-        // SAFETY: all zeros is a value of it, which holds integers only; and the kernel wants zeros.
-        let mut told: libc::seccomp_notif = unsafe { mem::zeroed() };
+        // SAFETY: all zeros is a value of it, which holds integers only; and the kernel requires zeros.
+        let mut message: libc::seccomp_notif = unsafe { mem::zeroed() };
         let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
         // SAFETY: the descriptor is a listener; the kernel writes one `seccomp_notif`, whose size the request names.
-        let received = unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut told) };
+        let received = unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut message) };
         match Errno::result(received) {
             Ok(_) => Ok(Some(Notification {
-                arguments: told.data.args,
-                id: told.id,
-                number: told.data.nr.cast_unsigned(),
-                task: told.pid.cast_signed(),
+                arguments: message.data.args,
+                id: message.id,
+                number: message.data.nr.cast_unsigned(),
+                task: message.pid.cast_signed(),
             })),
             Err(Errno::ENOENT | Errno::EINTR) => Ok(None),
             Err(error) => Err(error.into()),
@@ -63,11 +63,11 @@ impl Listener {
 
     /// Returns whether a call still waits. As long as it does, its task's id cannot name another.
     #[must_use]
-    pub fn still_waits(&self, asked: &Notification) -> bool {
+    pub fn still_waits(&self, notification: &Notification) -> bool {
         let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
         let valid = uninterrupted(|| {
             // SAFETY: the descriptor is a listener; the kernel reads one number.
-            unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw const asked.id) }
+            unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw const notification.id) }
         });
         valid.is_ok()
     }
@@ -78,11 +78,11 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel.
-    pub fn proceed(&self, asked: &Notification) -> io::Result<()> {
+    pub fn proceed(&self, notification: &Notification) -> io::Result<()> {
         self.answer(libc::seccomp_notif_resp {
             error: 0,
             flags: CONTINUE,
-            id: asked.id,
+            id: notification.id,
             val: 0,
         })
     }
@@ -92,11 +92,11 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel.
-    pub fn refuse(&self, asked: &Notification, errno: i32) -> io::Result<()> {
+    pub fn refuse(&self, notification: &Notification, errno: i32) -> io::Result<()> {
         self.answer(libc::seccomp_notif_resp {
             error: -errno,
             flags: 0,
-            id: asked.id,
+            id: notification.id,
             val: 0,
         })
     }
@@ -106,11 +106,11 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel.
-    pub fn succeed(&self, asked: &Notification) -> io::Result<()> {
+    pub fn succeed(&self, notification: &Notification) -> io::Result<()> {
         self.answer(libc::seccomp_notif_resp {
             error: 0,
             flags: 0,
-            id: asked.id,
+            id: notification.id,
             val: 0,
         })
     }

@@ -8,19 +8,20 @@ use std::{
 use super::{WaitStatus, raw, wait::wait_until_ended};
 
 /// Allocates this many bytes of memory, all of them at once, in a new process that moves into a cgroup by its open `cgroup.procs`
-/// before. Returns how it ended: it exits with 0 where it got the memory.
+/// before. Returns the end of that process, which exits with 0 where it got the memory.
 ///
-/// Not in a child that shares this process's memory: the kernel charges that to this process, and where it kills one process for want
-/// of memory it kills all with the same.
+/// Not in a child that shares this process's memory, which the kernel charges to this process. Where the kernel kills one
+/// process for lack of memory, it kills all with the same memory.
 ///
 /// # Errors
 ///
 /// Returns the error of `clone` or `waitid`.
 pub fn use_memory_in(processes: &OwnedFd, bytes: usize) -> io::Result<WaitStatus> {
-    let own = [libc::SIGCHLD as usize, 0, 0, 0, 0, 0];
+    let arguments = [libc::SIGCHLD as usize, 0, 0, 0, 0, 0];
     // SAFETY: clone without CLONE_VM and without a new stack is a copy of this process with this thread alone. The copy goes
-    // straight into `use_memory`, which makes raw system calls only and never returns, so locks that other threads held do not matter.
-    let pid = unsafe { raw::syscall(libc::SYS_clone, own) };
+    // straight into `use_memory`, which makes raw syscalls only and never returns, so locks that other threads held do not
+    // matter.
+    let pid = unsafe { raw::syscall(libc::SYS_clone, arguments) };
     match pid {
         0 => use_memory(processes.as_raw_fd() as usize, bytes),
         1.. => Ok(wait_until_ended(pid as i32)?.status),

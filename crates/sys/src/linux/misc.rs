@@ -1,4 +1,4 @@
-//! System calls without a suitable safe wrapper.
+//! Syscalls without a suitable safe wrapper.
 
 use std::{
     ffi::{CStr, CString},
@@ -34,8 +34,8 @@ const F_SETSIG: libc::c_int = 10;
 /// Number of supplementary groups that most processes do not exceed.
 const USUAL_GROUPS: usize = 64;
 
-/// Reserves space for a file of so many bytes, without changing its length. Where a file system cannot, none is kept. See
-/// `fallocate(2)`, `FALLOC_FL_KEEP_SIZE`.
+/// Reserves space for a file of this number of bytes, without changing its length. Where a file system cannot, none is kept.
+/// See `fallocate(2)`, `FALLOC_FL_KEEP_SIZE`.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub fn is_marked(path: &Path, attribute: &CStr) -> bool {
 /// Returns to the system the freed memory that the C library's allocator keeps. Memory that many small requests took at once
 /// stays with it otherwise, until the process ends. See `malloc_trim(3)`; other C libraries give it back by themselves.
 pub fn give_memory_back() {
-    // SAFETY: it takes no pointer, and locks what it changes.
+    // SAFETY: the call takes no pointer, and locks what it changes.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::malloc_trim(0);
@@ -82,7 +82,7 @@ pub fn give_memory_back() {
 pub fn keep_little_memory() {
     #[cfg(target_env = "gnu")]
     for bound in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
-        // SAFETY: it takes no pointer, and locks what it changes. A refused value leaves the library's own.
+        // SAFETY: the call takes no pointer, and locks what it changes. A refused value leaves the library's own.
         unsafe { libc::mallopt(bound, KEPT_BYTES) };
     }
 }
@@ -93,8 +93,8 @@ const KEPT_BYTES: libc::c_int = 1 << 20;
 
 /// Keeps writers out of a file that is open for reading only. The lease lasts until every copy of this descriptor is closed.
 ///
-/// Whoever opens the file for writing meanwhile waits, or fails if it asked not to wait. The kernel lets a writer in after
-/// `/proc/sys/fs/lease-break-time` (45 s) all the same. See `fcntl(2)`, "Leases".
+/// A process that opens the file for writing meanwhile waits, or fails if it asked not to wait. The kernel lets a writer in
+/// after `/proc/sys/fs/lease-break-time` (45 s) all the same. See `fcntl(2)`, "Leases".
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ const KEPT_BYTES: libc::c_int = 1 << 20;
 /// may not lease it.
 pub fn keep_writers_out(file: &File) -> io::Result<()> {
     let fd = file.as_raw_fd();
-    // A writer that waits is told of by a signal: by one that is ignored, where the default would end this process.
+    // A signal notifies of a waiting writer: by one that is ignored, where the default would end this process.
     // SAFETY: the descriptor is open, and the call takes no pointer.
     Errno::result(unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) })?;
     // SAFETY: as above.
@@ -127,8 +127,8 @@ pub fn address_space_limit() -> usize {
 ///
 /// # Errors
 ///
-/// Returns the error of `setgroups`, but for one: who may not change groups may not take a caller's rights either, nor start a
-/// hook with a uid of its own.
+/// Returns the error of `setgroups`, except `EPERM`: without that right a process may not take a caller's rights either, nor
+/// start a hook with a uid of its own.
 pub fn drop_groups() -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -139,7 +139,7 @@ pub fn drop_groups() -> io::Result<()> {
     }
 }
 
-/// Gives the calling thread another user's rights over files until dropped. It has none of its own then.
+/// Gives the calling thread another user's rights over files until dropped. The thread has none of its own then.
 ///
 /// A daemon has no supplementary groups by then: see [`drop_groups`].
 #[derive(Debug)]
@@ -153,8 +153,8 @@ pub struct FileRights {
 impl FileRights {
     /// Takes the rights of a user, a group and supplementary groups. Only root can; any other user keeps its own.
     ///
-    /// Where the kernel refuses the groups, the thread has none: it may open less.
-    pub fn of(uid: u32, gid: u32, groups: &[u32]) -> Self {
+    /// Where the kernel refuses the groups, the thread has none, and may open less.
+    pub fn for_user(uid: u32, gid: u32, groups: &[u32]) -> Self {
         // The groups first: without root's file rights they could not be changed any more.
         let has_groups = !groups.is_empty() && set_own_groups(groups).is_ok();
         let gid = setfsgid(Gid::from_raw(gid));
@@ -178,8 +178,8 @@ impl Drop for FileRights {
     }
 }
 
-/// Sets the supplementary groups of this thread alone. The C library's function sets those of every thread, as `setgroups(2)`
-/// says under "C library/kernel differences".
+/// Sets the supplementary groups of this thread alone. The C library's function sets those of every thread. See `setgroups(2)`,
+/// "C library/kernel differences".
 fn set_own_groups(groups: &[u32]) -> io::Result<()> {
     // SAFETY: the pointer and the length are those of one slice of group ids, which the kernel only reads.
     Errno::result(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
@@ -222,14 +222,14 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Arc<[u32]>> {
                 groups.truncate(count);
                 return Ok(groups.into());
             }
-            // The kernel has said how many there are.
+            // The kernel has reported their number.
             Err(Errno::ERANGE) if count > groups.len() => groups.resize(count, 0),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Makes orphans of hooks children of this process. It can then wait for all of a tree.
+/// Makes orphans of hooks children of this process, which can then wait for all of a tree.
 ///
 /// # Errors
 ///
@@ -243,7 +243,7 @@ pub fn become_subreaper() -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns the error of writing to `/proc`, and says so.
+/// Returns the error of writing to `/proc`, which names the file.
 pub fn switch_off_core_images() -> io::Result<()> {
     let filter = "/proc/self/coredump_filter";
     fs::write(filter, "0").map_err(|error| {
@@ -280,7 +280,7 @@ pub fn empty_bounding_set() -> io::Result<()> {
         // SAFETY: PR_CAPBSET_DROP takes a number and touches no memory.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability) } != 0 {
             let error = io::Error::last_os_error();
-            // The first number that this kernel does not know.
+            // The first number that this kernel does not have.
             return match error.raw_os_error() {
                 Some(libc::EINVAL) if capability > 0 => Ok(()),
                 _ => Err(error),
@@ -308,8 +308,8 @@ pub fn block_all_signals() -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns the error of `prctl` or `seccomp`, `EBUSY` where a filter of the daemon's own has a listener already; then the
-/// thread may hold some of the filters and must not start hooks.
+/// Returns the error of `prctl` or `seccomp`, `EBUSY` where a filter of the daemon's own has a listener already. The thread may
+/// then hold some of the filters and must not start hooks.
 pub fn load_filters(
     programs: &[Vec<libc::sock_filter>],
     asking: Option<usize>,
@@ -327,7 +327,7 @@ pub fn load_filters(
             false => load(program, 0)?,
         };
         match loaded {
-            // SAFETY: with this flag the kernel returns a new descriptor, which nothing else knows; 0 to 2 are never new.
+            // SAFETY: with this flag the kernel returns a new descriptor, which nothing else has; 0 to 2 are never new.
             fd if asks && fd > 2 => listener = Some(unsafe { Listener::from_raw(fd) }),
             0 if !asks => {}
             _ => return Err(io::ErrorKind::InvalidData.into()),

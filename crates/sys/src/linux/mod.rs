@@ -1,4 +1,4 @@
-//! Linux: the one clone, the child's raw system calls, pidfds, leases, filters.
+//! Linux: the one clone, the child's raw syscalls, pidfds, leases, filters.
 
 #![expect(
     clippy::cast_possible_truncation,

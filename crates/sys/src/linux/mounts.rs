@@ -61,7 +61,7 @@ impl Found {
     /// # Errors
     ///
     /// Returns the error of `fstat`, or `InvalidInput` where the path holds a NUL byte.
-    pub fn of(path: &Path, target: impl AsFd) -> io::Result<Self> {
+    pub fn new(path: &Path, target: impl AsFd) -> io::Result<Self> {
         let found = fstat(target)?;
         let path = c_string(path.as_os_str().to_owned());
         Ok(Self {
@@ -178,7 +178,7 @@ fn empty_bounding_set() -> Result<(), i32> {
         let drop = libc::PR_CAPBSET_DROP as usize;
         match call(libc::SYS_prctl, [drop, capability, 0, 0, 0, 0]) {
             Ok(_) => {}
-            // The first number that this kernel does not know.
+            // The first number that this kernel does not have.
             Err(libc::EINVAL) if capability > 0 => break,
             Err(errno) => return Err(errno),
         }

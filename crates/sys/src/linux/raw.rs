@@ -1,4 +1,4 @@
-//! System calls without libc. They have no `errno`, hence no thread-local storage, hence are usable in the child.
+//! Syscalls without libc. They have no `errno`, hence no thread-local storage, hence are usable in the child.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -17,7 +17,7 @@ use super::mounts::{
 pub struct ReadOnly {
     /// In order: a path comes after the one that contains it.
     pub binds: Vec<Bind>,
-    /// What lies in the places of others.
+    /// Substitutes for hidden paths.
     pub closed: ClosedPaths,
     /// Directories that must lie at their paths.
     pub held: Vec<Found>,
@@ -25,7 +25,7 @@ pub struct ReadOnly {
     pub workspace: Found,
 }
 
-/// What lies in the places of others, as far as it is needed.
+/// Substitutes for hidden paths, as far as they are needed.
 #[derive(Debug)]
 pub struct ClosedPaths {
     /// An empty directory that cannot be opened.
@@ -86,7 +86,7 @@ pub(super) fn make(read_only: &ReadOnly) -> Result<(), i32> {
 /// Binds a path's target, found without links, onto itself.
 fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
     let target = locate(workspace, &bind.below, BENEATH)?;
-    // What is mounted below comes along: without it that would lie open.
+    // Mounts below come along: without them the paths below would lie open.
     let tree = copy_mount(target, true)?;
     if bind.kind == BindKind::ReadOnly {
         make_read_only(tree)?;
@@ -100,8 +100,8 @@ fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
     close(seen)
 }
 
-/// Puts what is empty, or cannot be opened, in the place of a path's target, found without links. One that is gone needs nothing: whoever
-/// removed it can also make another, at any time.
+/// Puts an empty or closed substitute in the place of a path's target, found without links. A missing target needs nothing: the
+/// process that removed it can also make another, at any time.
 fn hide(workspace: usize, bind: &Bind, closed: &ClosedPaths) -> Result<(), i32> {
     let target = match locate(workspace, &bind.below, BENEATH) {
         Err(libc::ENOENT) => return Ok(()),

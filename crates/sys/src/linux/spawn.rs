@@ -26,8 +26,8 @@ pub struct Stack {
 pub const CLONE_FLAGS: u32 =
     (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD) as u32;
 
-/// The flags and exit signal by which the child makes the processes of a tree: as children of the daemon, whose ids the kernel
-/// writes into the daemon's memory before they run.
+/// The flags and exit signal by which the child makes the processes of a tree. These are children of the daemon, whose ids the
+/// kernel writes into the daemon's memory before they run.
 pub const TREE_CLONE_FLAGS: u32 = (libc::CLONE_VM
     | libc::CLONE_VFORK
     | libc::CLONE_PARENT
@@ -129,7 +129,7 @@ impl Drop for Stack {
 pub enum Launch {
     /// There is no child: the clone failed with this errno.
     NotCloned(i32),
-    /// There is, or was, a child; the job's report has its last step. It must be reaped.
+    /// There is, or was, a child, which must be reaped. The job's report has its last step.
     Cloned {
         /// The child's process id, and its process group once it took that step.
         pid: i32,
@@ -193,8 +193,8 @@ pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
             ];
         }
     }
-    // SAFETY: VM and VFORK are set; the stack is borrowed exclusively and its top is aligned; the pidfd's place and the
-    // job live in `job`, borrowed until the clone returns, and `in_cgroup` until then, too; `child::run` keeps to raw system calls.
+    // SAFETY: VM and VFORK are set. The stack is borrowed exclusively and its top is aligned. The pidfd's place and the job
+    // live in `job`, borrowed until the clone returns, and `in_cgroup` until then, too. `child::run` keeps to raw syscalls.
     let pid = unsafe { raw::clone_vfork(number, args, ptr::from_ref(job), child::run) };
     if pid > 0 && job.parts.tree.is_some() {
         // Before the lock, which a deadline takes.
@@ -207,7 +207,7 @@ pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
         return Launch::NotCloned(pid.unsigned_abs() as i32);
     }
     // SAFETY: a successful clone with CLONE_PIDFD put a new descriptor of this process there; the swap took it out, so
-    // nobody else owns it.
+    // nothing else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     let launch = match (job.in_tree(), job.init()) {
         (Some(hook), Some(init)) => {
@@ -273,7 +273,7 @@ impl Job {
                     kill(init);
                 }
                 let group = self.parts.group.map(|entry| entry.load(Ordering::Acquire));
-                // It may have executed its program, and have children: the spawner's thread just has not run since.
+                // The child may have executed its program, and have children: the spawner's thread just has not run since.
                 if let Some(group) = group.filter(|group| *group > 1) {
                     kill(group.wrapping_neg());
                 }
@@ -290,7 +290,7 @@ impl Job {
                         false => Overdue::Killed,
                     }
                 }
-                // It is no child any more, and its number may be another's.
+                // The process is no child any more, and its number may be another's.
                 Err(_) => Overdue::Over,
             },
         }
@@ -308,7 +308,7 @@ impl Job {
     }
 }
 
-/// Kills a process, or by a negative number a process group. It may not exist, which the kernel answers with ESRCH.
+/// Kills a process, or by a negative number a process group. The kernel answers with ESRCH where none exists.
 fn kill(target: i32) {
     let arguments = [target as usize, libc::SIGKILL as usize, 0, 0, 0, 0];
     // SAFETY: kill takes integers.
@@ -322,7 +322,7 @@ pub fn discard(launch: Launch) {
         Launch::Tree { hook, init } => (*hook, *init),
         Launch::NotCloned(_) | Launch::TooLate => return,
     };
-    // The child is not reaped yet, so neither number names anything else. It may have no group of its own yet.
+    // The child is not reaped yet, so neither number names anything else. The child may have no group of its own yet.
     kill(group.wrapping_neg());
     kill(group);
     kill(pid);
@@ -332,6 +332,6 @@ pub fn discard(launch: Launch) {
         unsafe { raw::syscall(libc::SYS_waitid, arguments) }
     };
     wait(libc::P_PID, pid as usize);
-    // What it started fell to this process; an error is ECHILD: nothing is left.
+    // Its children fell to this process; an error is ECHILD: nothing is left.
     while wait(libc::P_PGID, group as usize) == 0 {}
 }

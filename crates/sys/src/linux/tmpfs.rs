@@ -1,4 +1,4 @@
-//! Puts a file system in memory in the place of a run's scratch directory: it has a size, and a number of files.
+//! Puts a file system in memory in the place of a run's scratch directory, with limits on size and number of files.
 //!
 //! The child's part keeps to the rules of [`super::child`].
 
@@ -49,13 +49,13 @@ impl Tmpfs {
         rights: u64,
     ) -> io::Result<Self> {
         let files = files.saturating_add(1);
-        let own = || (geteuid().as_raw(), getegid().as_raw());
-        let owner = identity.map_or_else(own, |identity| (identity.uid, identity.gid));
+        let daemon = || (geteuid().as_raw(), getegid().as_raw());
+        let owner = identity.map_or_else(daemon, |identity| (identity.uid, identity.gid));
         let (uid, gid) = owner;
         let options = format!("size={bytes},nr_inodes={files},mode=0700,uid={uid},gid={gid}");
         Ok(Self {
             bytes,
-            covered: Found::of(path, opened)?,
+            covered: Found::new(path, opened)?,
             files,
             options: CString::new(options)?,
             owner,

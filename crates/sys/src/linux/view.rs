@@ -72,7 +72,7 @@ pub struct Private {
     pub source: Option<Found>,
 }
 
-/// A path that stays visible: what is mounted below it comes along.
+/// A path that stays visible, with the mounts below it.
 #[derive(Debug)]
 pub struct Exposed {
     /// Whether files there can be executed.
@@ -227,7 +227,7 @@ fn mount_proc(rights: u64, ruleset: Option<usize>) -> Result<bool, i32> {
     Ok(true)
 }
 
-/// Mounts pseudo-terminals, and grants them in a ruleset: those of the machine have other names, and none of them is there.
+/// Mounts pseudo-terminals, and grants them in a ruleset. The machine's own have other names, and none of them is there.
 /// Returns whether that was possible: a system without `/dev/pts` or `/dev/ptmx` has none to show.
 fn mount_terminals(rights: TerminalRights, ruleset: Option<usize>) -> Result<bool, i32> {
     let (Ok(place), Ok(maker)) = (locate_here(TERMINALS), locate_here(TERMINAL_MAKER)) else {
@@ -287,7 +287,7 @@ mod tests {
         let path = directory.path().canonicalize().unwrap();
         fs::create_dir_all(path.join("real/inner")).unwrap();
         symlink("real", path.join("link")).unwrap();
-        let found = |path: &Path| Found::of(path, fs::File::open(path).unwrap()).unwrap();
+        let found = |path: &Path| Found::new(path, fs::File::open(path).unwrap()).unwrap();
         let private = Private {
             covered: found(&path),
             exposed: Vec::new(),

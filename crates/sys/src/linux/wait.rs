@@ -41,7 +41,7 @@ pub fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
     reap(child.get_ref().as_fd())
 }
 
-/// Waits until a child has ended; it stays a zombie.
+/// Waits until a child has ended, which stays a zombie.
 pub async fn exited(child: &Watched) {
     match child.readable().await {
         // A pidfd stays readable once its process has ended, so the readiness is kept.
@@ -60,7 +60,7 @@ pub fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
     wait(libc::P_PGID, group.unsigned_abs())
 }
 
-/// Returns whether a child has ended; it stays a zombie. Never blocks.
+/// Returns whether a child has ended, which then stays a zombie. Never blocks.
 ///
 /// # Errors
 ///
@@ -78,8 +78,8 @@ pub struct Stray {
     pub pid: i32,
 }
 
-/// Returns this process's ended children in other process groups, orphans among them. They stay zombies: a thread that knows one
-/// may still wait for it.
+/// Returns this process's ended children in other process groups, orphans among them. They stay zombies: a thread may still
+/// wait for one.
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ pub fn strays() -> io::Result<Vec<Stray>> {
     if !ended(libc::P_ALL, 0).unwrap_or(false) {
         return Ok(Vec::new());
     }
-    let own = getpgrp();
+    let own_group = getpgrp();
     let mut strays = Vec::new();
     for task in fs::read_dir("/proc/self/task")? {
         let children = match fs::read_to_string(task?.path().join("children")) {
@@ -102,7 +102,7 @@ pub fn strays() -> io::Result<Vec<Stray>> {
             let Ok(pid) = pid.parse() else { continue };
             if let Ok(true) = has_ended(pid)
                 && let Ok(group) = getpgid(Some(Pid::from_raw(pid)))
-                && group != own
+                && group != own_group
             {
                 let group = group.as_raw();
                 strays.push(Stray { group, pid });
@@ -121,7 +121,7 @@ pub fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
     wait(libc::P_PID, pid.unsigned_abs())
 }
 
-/// Returns whether any of the given children has ended; it stays a zombie.
+/// Returns whether any of the given children has ended, which then stays a zombie.
 pub(super) fn ended(kind: libc::idtype_t, id: libc::id_t) -> io::Result<bool> {
     let flags = libc::WNOHANG | libc::WNOWAIT;
     Ok(wait_with(kind, id, flags)?.is_some())
@@ -177,7 +177,7 @@ fn wait_with(
     // SAFETY: all-zero bytes are a valid rusage, which is plain data.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
     let options = libc::WEXITED | flags | libc::__WALL;
-    // SAFETY: the system call, unlike the C function, takes a fifth argument for the usage; both pointers are to locals of
+    // SAFETY: the syscall, unlike the C function, takes a fifth argument for the usage; both pointers are to locals of
     // the right type.
     let result = unsafe {
         libc::syscall(
@@ -216,8 +216,9 @@ fn wait_with(
 /// Returns a child's highest resident set in bytes; 0 where unknown. Until its exec it shared the memory of this process, which
 /// the kernel counts in.
 fn above_own(kib: libc::c_long) -> u64 {
-    let own = getrusage(UsageWho::RUSAGE_SELF).map_or(libc::c_long::MAX, |usage| usage.max_rss());
-    if kib > own {
+    let own_peak =
+        getrusage(UsageWho::RUSAGE_SELF).map_or(libc::c_long::MAX, |usage| usage.max_rss());
+    if kib > own_peak {
         kib.unsigned_abs().saturating_mul(1024)
     } else {
         0
@@ -229,13 +230,13 @@ fn duration(time: libc::timeval) -> Duration {
         + Duration::from_micros(time.tv_usec.unsigned_abs())
 }
 
-/// Registers a pidfd with the runtime: it becomes readable when its process ends.
+/// Registers a pidfd, which becomes readable when its process ends, with the runtime.
 ///
 /// # Errors
 ///
 /// Returns the error of the registration.
 pub fn watch(pidfd: Process) -> io::Result<Watched> {
-    // SAFETY: an OwnedFd is open, and the same descriptor, for as long as the AsyncFd owns it; it is only lent out by
+    // SAFETY: an OwnedFd is open, and the same descriptor, for as long as the AsyncFd owns it and only lends it out by
     // shared reference.
     Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)
 }

@@ -1,4 +1,4 @@
-//! System calls that a self-test's child tries.
+//! Syscalls that a self-test's child tries.
 
 use std::{
     ffi::{CString, OsStr},
@@ -23,7 +23,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One system call that a self-test's child tries.
+/// One syscall that a self-test's child tries.
 ///
 /// Only calls that are harmless to the daemon can be made: the constructors are the list.
 #[derive(Debug, Deserialize, Serialize)]
@@ -123,7 +123,7 @@ impl Attempt {
         Self(Call::SharedMemory)
     }
 
-    /// Executes a file; `None` if the path holds a NUL byte. The file must be of no format that the kernel knows, so that
+    /// Executes a file; `None` if the path holds a NUL byte. The file must be of no format that the kernel executes, so that
     /// the answer is `ENOEXEC` where the file may be executed: nothing is ever run.
     pub fn execute(path: &OsStr) -> Option<Self> {
         plain(path).map(Call::Execute).map(Self)
@@ -179,7 +179,7 @@ impl Attempt {
                 let fd = unsafe { libc::socket(*domain, *kind, *protocol) };
                 let made = value(fd);
                 if made.is_ok() {
-                    // It must not stand where a later attempt looks for a descriptor of the daemon's.
+                    // The descriptor must not have a number at which a later attempt looks for one of the daemon's.
                     close(fd).ok();
                 }
                 made

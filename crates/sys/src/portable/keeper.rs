@@ -20,7 +20,7 @@ use crate::keeper::Table;
 /// Returns the error of `fork`.
 pub(crate) fn watch_over(pipe: &OwnedFd, alive: &OwnedFd, table: Table) -> io::Result<()> {
     // SAFETY: the copy of this process goes straight into `keep`, which calls only what may be called between a fork and an
-    // exec, and never returns; so locks that other threads held do not matter.
+    // exec, and never returns. So locks that other threads held do not matter.
     match unsafe { libc::fork() } {
         0 => keep(pipe, alive, table),
         1.. => Ok(()),

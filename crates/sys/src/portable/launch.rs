@@ -84,9 +84,9 @@ pub fn start(start: Start) -> io::Result<Process> {
     // Of 16 bits on some systems; permissions have 9.
     let mask = libc::mode_t::try_from(mask & 0o777).unwrap_or(0o777);
     let mask = Mode::from_bits_truncate(mask);
-    let (arguments, variables) = (PointerList::to(&argv), PointerList::to(&environment));
+    let (arguments, variables) = (PointerList::new(&argv), PointerList::new(&environment));
     let prepare = move || {
-        // What the pointers lead into lives as long as this closure.
+        // The targets of the pointers live as long as this closure.
         let _owners = (&argv, &environment);
         group.store(getpid().as_raw(), Ordering::Release);
         // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
@@ -124,18 +124,18 @@ pub fn start(start: Start) -> io::Result<Process> {
 ///
 /// # Errors
 ///
-/// There is none of this number that this program was started with and has not taken charge of, or it is one of the first
+/// This program was not started with a descriptor of this number, or has taken charge of it. Or the number is one of the first
 /// three, which are those of the program that is executed.
 pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes integers; a number that is no descriptor is answered with EBADF.
     let flags = Errno::result(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
-    // What this program opened is closed on exec, and what it took charge of too.
+    // Descriptors that this program opened or took charge of are closed on exec.
     if fd < 3 || flags & libc::FD_CLOEXEC != 0 {
         return Err(Errno::EBADF.into());
     }
     // SAFETY: takes three integers.
     Errno::result(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, and as it was not closed on exec until now, it is nothing that somebody here would close.
+    // SAFETY: the descriptor is open, and as it was not closed on exec until now, nothing in this program would close it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

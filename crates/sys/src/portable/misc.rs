@@ -11,7 +11,7 @@ pub struct FileRights(());
 
 impl FileRights {
     /// Changes nothing, as for every user but root.
-    pub const fn of(_uid: u32, _gid: u32, _groups: &[u32]) -> Self {
+    pub const fn for_user(_uid: u32, _gid: u32, _groups: &[u32]) -> Self {
         Self(())
     }
 }
@@ -57,7 +57,7 @@ pub const fn reserve(_file: &File, _bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails: these systems have no order in which processes are taken for want of memory.
+/// Fails: these systems have no order in which processes are killed for lack of memory.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Systems other than Linux. Hooks are started by the standard library's `Command` and found by their process group.
 //!
-//! What leaves its process group is not found: there is nothing here that gives orphans to this process, and nothing that
-//! ends a hook with the daemon but the keeper, which knows groups too.
+//! A process that leaves its process group is not found. Nothing here gives orphans to this process. Only the keeper, which
+//! works by groups too, ends a hook with the daemon.
 
 mod attempt;
 mod keeper;

@@ -37,8 +37,8 @@ pub fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno>
     }
 }
 
-/// Opens a path below a directory, with `O_*` flags and a mode for new files. No link is ever followed, whatever the flags: which
-/// of them would lead out cannot be known here.
+/// Opens a path below a directory, with `O_*` flags and a mode for new files. No link is ever followed, under any flags: which
+/// of them would lead out is unknown here.
 ///
 /// # Errors
 ///
@@ -89,8 +89,8 @@ pub fn open_in_root(_root: impl AsFd, _path: &Path, _flags: OFlag) -> Result<Own
     Err(Errno::ENOTSUP)
 }
 
-/// Makes a pipe that no program inherits: its read end and its write end. There is a moment in which a program would that is
-/// started meanwhile; every child closes the descriptors that it does not know before it executes anything.
+/// Makes a pipe that no program inherits: its read end and its write end. For a moment a program that is started meanwhile
+/// would inherit it; every child closes foreign descriptors before it executes anything.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
-/// Returns the path of an opened file as the kernel names it. It is without links, and spelled as the file system keeps it.
+/// Returns the path of an opened file as the kernel names it: without links, and spelled as the file system keeps it.
 ///
 /// # Errors
 ///

@@ -50,7 +50,7 @@ pub fn watch(process: Process) -> io::Result<Watched> {
     })
 }
 
-/// Waits until a child has ended; it stays a zombie.
+/// Waits until a child has ended, which stays a zombie.
 pub async fn exited(child: &Watched) {
     let mut ends = child.ends.lock().await;
     // Listened for before it is looked at: an end in between is not missed.
@@ -63,7 +63,7 @@ pub async fn exited(child: &Watched) {
     }
 }
 
-/// Returns whether a child has ended; it stays a zombie. Never blocks.
+/// Returns whether a child has ended, which then stays a zombie. Never blocks.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ pub fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
 }
 
 /// Reaps one ended child of a process group; `None` if the group still exists. Never blocks. Processes that the hook's left
-/// behind are not this process's to reap: it waits until the system has no such group any more.
+/// behind are not this process's to reap. So this waits until the system has no such group any more.
 ///
 /// # Errors
 ///
@@ -178,8 +178,9 @@ fn above_own(most: libc::c_long) -> u64 {
     } else {
         1024
     };
-    let own = getrusage(UsageWho::RUSAGE_SELF).map_or(libc::c_long::MAX, |usage| usage.max_rss());
-    if most > own {
+    let own_peak =
+        getrusage(UsageWho::RUSAGE_SELF).map_or(libc::c_long::MAX, |usage| usage.max_rss());
+    if most > own_peak {
         most.unsigned_abs().saturating_mul(UNIT)
     } else {
         0

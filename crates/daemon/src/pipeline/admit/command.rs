@@ -69,7 +69,7 @@ impl FoundCommand {
         if is_known(&self.name) {
             return self;
         }
-        let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+        let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
         let mut argv = self.argv.clone();
         let scripts = interpreter::scripts(&self.argv);
         for index in [0].into_iter().chain(scripts) {

@@ -39,7 +39,7 @@ impl Homes {
 /// Returns a home's path, and the one without links where that differs. A directory of somebody else is nobody's home: several accounts
 /// may share `/` or `/nonexistent`.
 fn own(peer: &Peer, home: PathBuf) -> Vec<PathBuf> {
-    let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+    let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
     let is_own = fs::metadata(&home).is_ok_and(|it| it.is_dir() && it.uid() == peer.uid);
     if peer.uid == 0 || !is_own || !is_plain(&home) {
         return Vec::new();

@@ -208,7 +208,7 @@ impl Rules {
                 .with(Fact::Path(path.display().to_string()))
         };
         let found = {
-            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+            let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
             let found = GitPlaces::find(workspace).map_err(|why| {
                 let link = workspace.join(".git");
                 let what = format_args!("`{}` cannot be examined", link.display());
@@ -239,7 +239,7 @@ impl Rules {
     /// Returns the directories of git of the working tree in which a workspace lies, where that tree could be one of the caller's.
     fn git_around(&self, workspace: &Path, peer: &Peer) -> Option<GitPlaces> {
         let (tree, found) = {
-            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+            let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
             GitPlaces::around(workspace, peer.uid)?
         };
         let may = |place: &Path, admit: fn(&WorkspaceRoots, &Path) -> Result<(), String>| {
@@ -273,7 +273,7 @@ impl Rules {
             self.configuration.lifted_by(refusal, &lines)
         })?;
         let reached = {
-            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+            let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
             self.forbidden.reached_by(directory)
         };
         match reached {
@@ -321,7 +321,7 @@ impl Rules {
             return None;
         }
         let why = self.roots_of(peer).why_not(directory).or_else(|| {
-            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+            let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
             let own = self.forbidden.reached_by(directory).ok().flatten()?;
             let own = own.display();
             Some(format!("it overlaps hookjail's own `{own}`"))
@@ -340,7 +340,7 @@ impl Rules {
         if !is_plain(directory) || in_root.is_err() {
             return false;
         }
-        let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+        let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
         matches!(self.forbidden.reached_by(directory), Ok(None)) && directory.is_dir()
     }
 }

@@ -22,7 +22,7 @@ use hookjail_sys::stores_change_times;
 /// daemon hours.
 pub const MAX_FILE_BYTES: u64 = 512 << 20;
 
-/// Hashes a regular file from its first byte, whatever its offset. Returns lower-case hex.
+/// Hashes a regular file from its first byte, regardless of its offset. Returns lower-case hex.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub enum HashError {
     #[error("the file cannot be read")]
     Io(#[from] io::Error),
     /// The file is a directory, a device or the like.
-    #[error("it is not a regular file")]
+    #[error("the file is not a regular file")]
     Irregular,
     /// The file is too large.
     #[error("a file of {bytes} bytes is too large; {MAX_FILE_BYTES} is the most")]
@@ -93,13 +93,13 @@ pub enum HashError {
 ///
 /// A digest is cached only for a file that
 ///
-/// - *only root can write*, or *that is leased* when it is hashed and at every lookup, *on a file system where every
-///   store changes the times.* A store through a shared mapping leaves the times unchanged on tmpfs, and elsewhere
-///   where the page was written through that mapping before. There is no lease while any process has the file open or
-///   mapped for writing; so a writer between two leases opens it anew, and both a write and the first store to a page
-///   of a new mapping set the change time, which can be set back only by setting the clock.
-/// - *was last changed more than two seconds ago.* The kernel takes times from a clock that ticks every few
-///   milliseconds (two seconds on the coarsest file systems): a change within the tick in which it was read leaves
+/// - *only root can write*, or *that is leased* when it is hashed and at every lookup,
+///   *on a file system where every store changes the times*. A store through a shared mapping leaves the times unchanged
+///   on tmpfs, and elsewhere where the page was written through that mapping before. There is no lease while any process
+///   has the file open or mapped for writing; so a writer between two leases opens it anew. Both a write and the first
+///   store to a page of a new mapping set the change time, which can be set back only by setting the clock.
+/// - *was last changed more than two seconds ago*. The kernel takes times from a clock that ticks every few
+///   milliseconds (two seconds on the coarsest file systems). A change within the tick in which it was read leaves
 ///   the times equal.
 ///
 /// Every other file is read every time.

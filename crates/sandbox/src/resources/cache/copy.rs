@@ -87,7 +87,7 @@ impl Copy<'_> {
     }
 }
 
-/// Copies a file unless its name exists. It appears whole, or not at all.
+/// Copies a file unless its name exists. The copy appears whole, or not at all.
 fn copy_file(from: &impl AsFd, into: &OwnedFd, name: &CStr) -> io::Result<()> {
     let no_follow = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     match fstatat(into, name, AtFlags::AT_SYMLINK_NOFOLLOW) {

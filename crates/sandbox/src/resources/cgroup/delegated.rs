@@ -26,15 +26,15 @@ const ATTEMPTS: u32 = 10;
 ///
 /// Names what is missing, and the remedy.
 pub(super) fn delegated() -> Result<PathBuf, Absent> {
-    let own = own().map_err(|why| Absent {
+    let cgroup = own_cgroup().map_err(|why| Absent {
         fix: "run the daemon where the cgroups of version 2 are mounted at `/sys/fs/cgroup`, or name one with `hooks.cgroup`".to_owned(),
         why,
     })?;
-    let Some(top) = top(&own, is_delegated) else {
-        let own = own.display();
+    let Some(top) = top(&cgroup, is_delegated) else {
+        let cgroup = cgroup.display();
         return Err(Absent {
             fix: "set `Delegate=memory pids cpu` for the daemon's service, or name a cgroup with `hooks.cgroup`".to_owned(),
-            why: format!("no cgroup is delegated to the daemon, which is in `{own}`"),
+            why: format!("no cgroup is delegated to the daemon, which is in `{cgroup}`"),
         });
     };
     let shown = top.display();
@@ -56,8 +56,8 @@ pub(super) fn delegated() -> Result<PathBuf, Absent> {
         }
         // 0 stands for processes of another pid namespace.
         if let Some(other) = processes.iter().find(|&&pid| !is_own(pid)) {
-            let why = format!("process {other} is in it, which is none of the daemon's");
-            return Err(absent(why, "have the daemon alone in its service"));
+            let why = format!("process {other} is in it, which is not the daemon's");
+            return Err(absent(why, "run the daemon alone in its service"));
         }
         match fs::create_dir(&daemon) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -67,7 +67,7 @@ pub(super) fn delegated() -> Result<PathBuf, Absent> {
         }
         for pid in processes {
             match set(&daemon, "cgroup.procs", &pid.to_string()) {
-                // It has ended.
+                // The process has ended.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 moved => moved.map_err(|error| absent(error.to_string(), writable))?,
             }
@@ -80,13 +80,14 @@ pub(super) fn delegated() -> Result<PathBuf, Absent> {
 }
 
 /// Returns the path of this process's own cgroup, or what is missing.
-fn own() -> Result<PathBuf, String> {
+fn own_cgroup() -> Result<PathBuf, String> {
     let unread = |error: io::Error| format!("the daemon's own cgroup cannot be read: {error}");
     let listed = fs::read_to_string("/proc/self/cgroup").map_err(unread)?;
     let below =
         below(&listed).ok_or("the daemon is in no cgroup of version 2 that is seen here")?;
-    let is_mounted =
-        |at: &Path| statfs(at).is_ok_and(|found| found.filesystem_type() == CGROUP2_SUPER_MAGIC);
+    let is_mounted = |path: &Path| {
+        statfs(path).is_ok_and(|found| found.filesystem_type() == CGROUP2_SUPER_MAGIC)
+    };
     let hierarchy = Path::new(HIERARCHY);
     // Where controllers are in version 1, systemd mounts version 2 there.
     let places = [hierarchy.to_owned(), hierarchy.join("unified")];
@@ -107,9 +108,9 @@ fn below(listed: &str) -> Option<&Path> {
 }
 
 /// Returns the delegated cgroup of a process that is in it or in the daemon's child of it.
-fn top(own: &Path, is_delegated: impl Fn(&Path) -> bool) -> Option<PathBuf> {
-    let parent = own.parent().filter(|_| own.ends_with(DAEMON));
-    let mut candidates = parent.into_iter().chain([own]);
+fn top(cgroup: &Path, is_delegated: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    let parent = cgroup.parent().filter(|_| cgroup.ends_with(DAEMON));
+    let mut candidates = parent.into_iter().chain([cgroup]);
     candidates
         .find(|path| is_delegated(path))
         .map(Path::to_owned)
@@ -117,8 +118,8 @@ fn top(own: &Path, is_delegated: impl Fn(&Path) -> bool) -> Option<PathBuf> {
 
 /// Returns whether the service manager marked a cgroup as delegated.
 ///
-/// systemd marks those of `Delegate=`: <https://systemd.io/CGROUP_DELEGATION>. Its owner says little: root owns all, and a user's
-/// manager makes those of all its services as that user.
+/// systemd marks those of `Delegate=`: <https://systemd.io/CGROUP_DELEGATION>. The owner of a cgroup is no sign: root owns all,
+/// and a user's manager makes those of all its services as that user.
 fn is_delegated(cgroup: &Path) -> bool {
     let names = [c"trusted.delegate", c"user.delegate"];
     names.iter().any(|name| sys::is_marked(cgroup, name))
@@ -126,14 +127,14 @@ fn is_delegated(cgroup: &Path) -> bool {
 
 /// Returns whether a process is this one or its child.
 fn is_own(pid: i32) -> bool {
-    let own = process::id();
+    let daemon = process::id();
     let parent = || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let mut lines = status.lines();
         let parent = lines.find_map(|line| line.strip_prefix("PPid:"))?;
         parent.trim().parse::<u32>().ok()
     };
-    u32::try_from(pid) == Ok(own) || parent() == Some(own)
+    u32::try_from(pid) == Ok(daemon) || parent() == Some(daemon)
 }
 
 #[cfg(test)]
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "it is no hook")]
+    #[expect(clippy::disallowed_methods, reason = "this child is no hook")]
     fn this_process_and_its_children_are_its_own() {
         assert!(is_own(i32::try_from(process::id()).unwrap()));
         let mut child = process::Command::new("/bin/cat")

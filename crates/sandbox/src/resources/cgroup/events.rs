@@ -1,4 +1,4 @@
-//! Kernel counters of a cgroup, and what they say about the end of its run.
+//! Kernel counters of a cgroup, and what they mean for the end of its run.
 
 use hookjail_sys::{Reaped, WaitStatus};
 
@@ -25,7 +25,8 @@ pub(super) enum Telling {
 
 /// Returns the counters that may explain an end, and the cause if one is not 0. The first such counter decides.
 ///
-/// A run that ended well is not asked about: it did without the refused tasks. Nor is one that was ended for another reason.
+/// A run that ended well needs no explanation, as it did without the refused tasks. Nor does one that was ended for another
+/// reason.
 pub(super) fn explanations(cause: Cause, leader: Option<Reaped>) -> &'static [(Telling, Cause)] {
     const MEMORY: (Telling, Cause) = (Telling::Memory, Cause::OutOfMemory);
     const TASKS: (Telling, Cause) = (Telling::Tasks, Cause::PidsExhausted);

@@ -145,18 +145,18 @@ impl Group {
         let found = read(Path::new(&format!("/proc/{pid}/cgroup")))?;
         let mut lines = found.lines();
         let found = lines.find_map(|line| line.strip_prefix("0::"));
-        let own = self.name();
+        let name = self.name();
         // Its own name is unique, and what is above it depends on the cgroup namespace.
-        if !found.is_some_and(|found| found.ends_with(&own)) {
+        if !found.is_some_and(|found| found.ends_with(&name)) {
             let message = format!(
-                "it is in `{}` instead of `{own}`",
+                "the process is in `{}` instead of `{name}`",
                 found.unwrap_or_default()
             );
             return Err(io::Error::other(message));
         }
         let entered = Evidence {
             check: "cgroup",
-            observed: own,
+            observed: name,
         };
         Ok(self.evidence.iter().cloned().chain([entered]).collect())
     }
@@ -166,8 +166,8 @@ impl Group {
         let mut above = self.path.ancestors();
         let parts = [above.next(), above.next(), above.next()];
         let names = parts.map(|path| path.and_then(Path::file_name).unwrap_or_default());
-        let [own, caller, daemon] = names.map(|name| name.display());
-        format!("/{daemon}/{caller}/{own}")
+        let [run, caller, daemon] = names.map(|name| name.display());
+        format!("/{daemon}/{caller}/{run}")
     }
 
     /// Returns whether the kernel killed a process in it at the memory limit.
@@ -200,7 +200,7 @@ impl Group {
             if !killed {
                 killed = true;
                 if let Err(error) = self.set("cgroup.kill", "1") {
-                    tracing::error!(%error, cgroup = self.name(), "what a hook left cannot be killed");
+                    tracing::error!(%error, cgroup = self.name(), "processes that a hook left cannot be killed");
                 }
             }
             if Instant::now() >= give_up {
@@ -314,7 +314,7 @@ pub(super) fn remove(cgroup: &Path) -> io::Result<()> {
         }
     };
     let removed = match fs::remove_dir(cgroup) {
-        // It has cgroups below it, or processes.
+        // The cgroup has cgroups below it, or processes.
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => fs::read_dir(cgroup)
             .and_then(|mut entries| entries.try_for_each(below))
             .and_then(|()| fs::remove_dir(cgroup)),
@@ -324,7 +324,7 @@ pub(super) fn remove(cgroup: &Path) -> io::Result<()> {
         (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         (Err(busy), Err(error)) => Err(io::Error::new(
             busy.kind(),
-            format!("{busy}; killing: {error}"),
+            format!("{busy}, and killing failed: {error}"),
         )),
         (removed, _) => removed,
     }

@@ -105,7 +105,7 @@ impl State {
 }
 
 impl Cgroups {
-    /// Makes this daemon's cgroup where the configuration says, and removes what killed daemons left there.
+    /// Makes this daemon's cgroup at the configured place, and removes the cgroups that killed daemons left there.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ impl Shared {
                 match made {
                     Ok(path) => ahead.ready.push(path),
                     Err(error) => {
-                        // The next run makes its own, or says why it cannot.
+                        // The next run makes its own, or reports why it cannot.
                         tracing::warn!(%error, path = %self.path.display(), "no cgroup can be made ahead");
                         ahead.wanted = 0;
                         break;
@@ -346,7 +346,8 @@ impl Controllers {
     }
 }
 
-/// Removes a cgroup with its processes. Returns whether there is nothing more to do: it is gone, or `give_up` has passed.
+/// Removes a cgroup with its processes. Returns whether there is nothing more to do: either it is gone, or `give_up` has
+/// passed.
 fn is_removed(path: &Path, give_up: Instant) -> bool {
     match remove(path) {
         Ok(()) => true,
@@ -409,7 +410,8 @@ fn absent(parent: &Path, why: &str) -> Absent {
     let shown = parent.display();
     Absent {
         fix: format!(
-            "make `{shown}` a cgroup of version 2 that the daemon's user owns and no process is in, below one whose cgroup.subtree_control has `memory` and `pids`, or set `hooks.cgroup` to \"auto\" or \"none\""
+            "make `{shown}` an empty cgroup of version 2 of the daemon's user, below one with `memory` and `pids` in \
+             cgroup.subtree_control. Or set `hooks.cgroup` to \"auto\" or \"none\""
         ),
         why: why.to_owned(),
     }
@@ -463,8 +465,8 @@ mod tests {
     fn what_is_no_cgroup_of_version_2_is_absent_with_what_to_do() {
         let directory = tempfile::tempdir().expect("a directory");
         let open = directory.path().join("open");
-        fs::create_dir(&open).expect("it is made");
-        fs::set_permissions(&open, Permissions::from_mode(0o777)).expect("it is opened");
+        fs::create_dir(&open).expect("a new directory");
+        fs::set_permissions(&open, Permissions::from_mode(0o777)).expect("an open directory");
         for (path, why) in [
             (directory.path().to_owned(), "is no cgroup of version 2"),
             (open, "others can write it"),
@@ -473,21 +475,21 @@ mod tests {
                 "No such file or directory",
             ),
         ] {
-            let absent = Cgroups::start(&CgroupPlace::Below(path.clone())).expect_err("it is not");
+            let absent = Cgroups::start(&CgroupPlace::Below(path.clone())).expect_err("no cgroups");
             assert!(absent.why.contains(why), "{}", absent.why);
-            assert!(absent.why.contains(path.to_str().expect("it is UTF-8")));
+            assert!(absent.why.contains(path.to_str().expect("a path in UTF-8")));
             assert!(absent.fix.contains("hooks.cgroup"), "{}", absent.fix);
         }
     }
 
     #[test]
     fn a_runtime_is_told_of_a_cgroup_where_it_looks_for_cgroups_alone() {
-        let told = |parent: &str| of_runtime(Path::new(parent), "hookjail-1");
+        let name = |parent: &str| of_runtime(Path::new(parent), "hookjail-1");
         assert_eq!(
-            told("/sys/fs/cgroup/hooks").as_deref(),
+            name("/sys/fs/cgroup/hooks").as_deref(),
             Some("/hooks/hookjail-1")
         );
-        assert_eq!(told("/mnt/groups/hooks"), None);
+        assert_eq!(name("/mnt/groups/hooks"), None);
     }
 
     #[test]

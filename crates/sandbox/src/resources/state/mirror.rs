@@ -1,5 +1,5 @@
-//! A directory of files that last, in the place of one of the machine's: what is granted of that one is shown again, and
-//! whatever else is there has a closed entry, so that nothing of it looks missing.
+//! A directory of files that last, in the place of one of the machine's. The granted entries of that one are shown again,
+//! and all others have a closed entry, so that nothing of it looks missing.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -39,8 +39,9 @@ const WAY: Mode = Mode::S_IRWXU.union(Mode::S_ISVTX);
 /// Shows an owner's directory below `files` in the place of one of the machine's. `None` where that is not there, is a link, is
 /// granted as a whole, or more than [`MAX_EXPOSED`] paths of it are granted.
 ///
-/// Directories outside of the workspace that hold scripts of the run and cannot be written are shown entry by entry, so that files
-/// can be made beside the scripts; those of `open` that lie below, so that files can be made in them.
+/// Directories outside of the workspace that contain scripts of the run and cannot be written are shown entry by entry. So
+/// files can be made beside the scripts. Directories of `open` that lie below are shown so too, so that files can be made in
+/// them.
 ///
 /// # Errors
 ///
@@ -101,13 +102,16 @@ pub(crate) fn shown(
         mirror.level(&real, place, &cover, None)?;
     }
     if mirror.exposed.len() > MAX_EXPOSED {
-        tracing::warn!(path = %place.display(), "too many paths of a directory are granted; it is not shown with files that last");
+        tracing::warn!(
+            path = %place.display(),
+            "too many paths of a directory are granted, so it is not shown with files that last"
+        );
         return Ok(None);
     }
     let private = Private {
-        covered: Found::of(place, &real)?,
+        covered: Found::new(place, &real)?,
         exposed: mirror.exposed,
-        source: Some(Found::of(&files.path.join(below_root), &cover)?),
+        source: Some(Found::new(&files.path.join(below_root), &cover)?),
         ways: Vec::new(),
     };
     let grant = OpenGrant {
@@ -135,16 +139,16 @@ impl<'a> Mirror<'a> {
     fn level(
         &mut self,
         real: &OwnedFd,
-        at: &Path,
+        directory: &Path,
         cover: &OwnedFd,
         within: Option<Rights>,
     ) -> io::Result<()> {
         let listed = self.listings.entries(cover)?;
         let made = listed.iter().map(|(name, kind)| (&**name, *kind));
         let mut made: HashMap<_, _> = made.collect();
-        let leading = self.leading(at);
+        let leading = self.leading(directory);
         for (name, kind) in self.listings.entries(real)?.iter() {
-            let there = made.remove(&**name);
+            let made_kind = made.remove(&**name);
             let text = OsStr::from_bytes(name.to_bytes());
             let leads = within.is_none() && leading.contains(text);
             let mut kind = *kind;
@@ -154,35 +158,35 @@ impl<'a> Mirror<'a> {
             }
             let is_directory = kind == Type::Directory;
             if kind == Type::Symlink {
-                if there.is_none() {
+                if made_kind.is_none() {
                     copy_link(real, cover, name)?;
                 }
                 continue;
             }
             if within.is_none() && !leading.contains(text) {
-                if there.is_none() {
+                if made_kind.is_none() {
                     close_missing(cover, name, is_directory)?;
                 }
                 continue;
             }
-            let path = at.join(text);
+            let path = directory.join(text);
             let granted = self.granted.get(&*path).map(|grant| grant.rights);
             let rights = granted.or(within);
             if is_directory && self.is_way(&path, rights) {
                 if let Ok(real) = openat(real, &**name, DIRECTORY, Mode::empty()) {
-                    let existing = existing_way(cover, name, there);
+                    let existing = existing_way(cover, name, made_kind);
                     let below = existing.map_or_else(|| way(cover.as_fd(), name, WAY), Ok)?;
                     self.level(&real, &path, &below, rights)?;
                 }
             } else if let Some(rights) = rights {
                 if let Some(source) = self.source(real, name, &path) {
-                    if there.is_none_or(|there| there != kind) {
+                    if made_kind.is_none_or(|made_kind| made_kind != kind) {
                         closed(cover.as_fd(), name, is_directory, Mode::empty())?;
                     }
                     self.exposed.push(exposed(rights, source?));
                     self.expose_below(&path)?;
                 }
-            } else if there.is_none() {
+            } else if made_kind.is_none() {
                 close_missing(cover, name, is_directory)?;
             }
         }
@@ -193,9 +197,9 @@ impl<'a> Mirror<'a> {
     }
 
     /// Returns the names in a directory that are, or may lead to, what is shown.
-    fn leading(&self, at: &Path) -> HashSet<&'a OsStr> {
+    fn leading(&self, directory: &Path) -> HashSet<&'a OsStr> {
         let shown = self.granted.keys().chain(&self.open).chain(&self.split);
-        let names = shown.filter_map(|path| path.strip_prefix(at).ok()?.iter().next());
+        let names = shown.filter_map(|path| path.strip_prefix(directory).ok()?.iter().next());
         names.collect()
     }
 
@@ -215,7 +219,7 @@ impl<'a> Mirror<'a> {
         let after = (Bound::Excluded(directory), Bound::Unbounded);
         let below = self.granted.range::<Path, _>(after);
         for (path, grant) in below.take_while(|(path, _)| path.starts_with(directory)) {
-            let found = Found::of(path, &grant.target)?;
+            let found = Found::new(path, &grant.target)?;
             self.exposed.push(exposed(grant.rights, found));
         }
         Ok(())
@@ -225,14 +229,14 @@ impl<'a> Mirror<'a> {
     fn source(&self, real: &OwnedFd, name: &CStr, path: &Path) -> Option<io::Result<Found>> {
         let mut placed = self.placed.iter();
         if let Some(placement) = placed.find(|placement| placement.place == path) {
-            return Some(Found::of(path, &placement.copy));
+            return Some(Found::new(path, &placement.copy));
         }
         if let Some(grant) = self.granted.get(path) {
-            return Some(Found::of(path, &grant.target));
+            return Some(Found::new(path, &grant.target));
         }
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let opened = openat(real, name, flags, Mode::empty()).ok()?;
-        Some(Found::of(path, opened))
+        Some(Found::new(path, opened))
     }
 }
 
@@ -263,8 +267,8 @@ fn close_missing(cover: &OwnedFd, name: &CStr, is_directory: bool) -> io::Result
     }
 }
 
-/// Removes an entry that only closes a name, and those below a directory that led to something shown, at most so many levels of
-/// them: a hook could nest such directories without end.
+/// Removes an entry that only closes a name, and those below a directory that led to something shown. `levels` limits their
+/// depth: a hook could nest such directories without end.
 fn remove_closed(cover: &OwnedFd, name: &CStr, kind: Type, levels: usize) -> io::Result<()> {
     let found = match fstatat(cover, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
         Ok(found) => found,
@@ -308,12 +312,12 @@ pub(crate) fn make_place(
     let Some(mut name) = names.next().transpose()? else {
         return Ok(());
     };
-    let mut at = cover.try_clone_to_owned()?;
+    let mut parent = cover.try_clone_to_owned()?;
     for next in names {
-        at = way(at.as_fd(), &name, open)?;
+        parent = way(parent.as_fd(), &name, open)?;
         name = next?;
     }
-    closed(at.as_fd(), &name, is_directory, open)
+    closed(parent.as_fd(), &name, is_directory, open)
 }
 
 /// Makes an entry of a mode where there is none.
@@ -344,8 +348,8 @@ fn closed(cover: BorrowedFd<'_>, name: &CStr, is_directory: bool, mode: Mode) ->
 }
 
 /// Opens a directory that leads to what is shown, if it was made before.
-fn existing_way(cover: &OwnedFd, name: &CStr, there: Option<Type>) -> Option<OwnedFd> {
-    let way = (there == Some(Type::Directory)).then(|| open_directory(cover, name).ok())??;
+fn existing_way(cover: &OwnedFd, name: &CStr, kind: Option<Type>) -> Option<OwnedFd> {
+    let way = (kind == Some(Type::Directory)).then(|| open_directory(cover, name).ok())??;
     let mode = fstat(&way).ok()?.st_mode;
     (mode & 0o7777 == WAY.bits()).then_some(way)
 }
@@ -397,7 +401,7 @@ fn clear_other(cover: BorrowedFd<'_>, name: &CStr, fits: impl Fn(Type) -> bool) 
     }
 }
 
-/// Returns a path that leads to an opened file, whatever its name leads to by now.
+/// Returns a path that leads to an opened file, regardless of what its name leads to by now.
 fn by_descriptor(opened: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/self/fd/{}", opened.as_raw_fd()).into()
 }
@@ -411,11 +415,11 @@ mod tests {
         for (levels, is_removed) in [(MOST_LEVELS, true), (MOST_LEVELS + 1, false)] {
             let place = tempfile::tempdir().unwrap();
             let cover = open_directory(AT_FDCWD, place.path()).unwrap();
-            let mut at = cover.try_clone().unwrap();
+            let mut parent = cover.try_clone().unwrap();
             for _ in 0..levels {
-                at = way(at.as_fd(), c"way", WAY).unwrap();
+                parent = way(parent.as_fd(), c"way", WAY).unwrap();
             }
-            closed(at.as_fd(), c"name", false, Mode::empty()).unwrap();
+            closed(parent.as_fd(), c"name", false, Mode::empty()).unwrap();
 
             remove_closed(&cover, c"way", Type::Directory, MOST_LEVELS).unwrap();
 

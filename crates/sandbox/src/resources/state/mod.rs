@@ -76,8 +76,8 @@ impl BriefState {
         &self.0
     }
 
-    /// Returns the paths that hooks have made here and the machine lacks, but for those of data: once the machine has them they
-    /// are closed to hooks that begin without these files.
+    /// Returns the paths that hooks have made here and the machine lacks, but for those of data. Once the machine has them
+    /// they are closed to hooks that begin without these files.
     pub fn new_on_machine(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for entry in StateStore::of_daemon(&self.0).list()? {
@@ -91,11 +91,11 @@ impl BriefState {
 }
 
 /// Collects the paths that hooks have made below a directory of theirs, and that the machine's lacks.
-fn find_new(own: &Path, machine: &Path, levels: usize, found: &mut Vec<PathBuf>) {
+fn find_new(kept: &Path, machine: &Path, levels: usize, found: &mut Vec<PathBuf>) {
     let Some(levels) = levels.checked_sub(1) else {
         return;
     };
-    for entry in fs::read_dir(own).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(kept).into_iter().flatten().flatten() {
         let path = machine.join(entry.file_name());
         let Ok(made) = entry.metadata() else {
             continue;
@@ -300,7 +300,7 @@ impl StateStore {
             return Ok(None);
         };
         self.sweep();
-        // Without a session nothing says where its files would end.
+        // Without a session, no end of its files is defined.
         let has_session = !key.session.is_empty();
         let scope = if scope == StateScope::Session && !has_session {
             StateScope::Project
@@ -406,7 +406,7 @@ impl StateStore {
     /// Removes the files of unused sessions on the side, at most once in [`SWEEP_INTERVAL`].
     fn sweep(&self) {
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        if swept.is_some_and(|at| at.elapsed() < SWEEP_INTERVAL) {
+        if swept.is_some_and(|time| time.elapsed() < SWEEP_INTERVAL) {
             return;
         }
         *swept = Some(Instant::now());

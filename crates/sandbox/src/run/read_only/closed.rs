@@ -1,4 +1,4 @@
-//! What lies in the places of paths that are hidden or not to be touched: an empty file and empty directories.
+//! Substitutes for paths that are hidden or not to be touched: an empty file and empty directories.
 
 use std::{
     fs::{self, File, Permissions},
@@ -22,7 +22,7 @@ pub(crate) struct Closed {
     entries: [OnceLock<Entry>; 3],
 }
 
-/// What lies in the place of something.
+/// Kinds of substitutes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Instead {
     /// A directory that cannot be opened.
@@ -38,9 +38,9 @@ type Entry = (PathBuf, Arc<OwnedFd>);
 
 impl Closed {
     /// Names them in a directory.
-    pub(crate) fn below(at: &Path) -> Self {
+    pub(crate) fn below(directory: &Path) -> Self {
         Self {
-            at: at.to_owned(),
+            at: directory.to_owned(),
             entries: Default::default(),
         }
     }

@@ -61,8 +61,8 @@ impl Kept {
             let path = || self.workspace.join(&directory);
             let listed = listed.map_err(|errno| unseen(&path(), errno))?;
             if let Some(file) = listed.second_name {
-                let asked = asked_for(files, &directory);
-                return Err(unkept(&self.workspace.join(file), &asked, NAMES));
+                let entry = asked_for(files, &directory);
+                return Err(unkept(&self.workspace.join(file), &entry, NAMES));
             }
             if looked_at > MOST_NAMES {
                 return Err(unkept(&path(), &asked_for(files, &directory), MANY));
@@ -70,8 +70,8 @@ impl Kept {
             for link in listed.links {
                 let target = self.led_to(&link, files);
                 let target = target.map_err(|why| {
-                    let asked = asked_for(files, &directory);
-                    unkept(&self.workspace.join(&link), &asked, why)
+                    let entry = asked_for(files, &directory);
+                    unkept(&self.workspace.join(&link), &entry, why)
                 })?;
                 let Some(target) = target.filter(|target| !self.stays(target)) else {
                     continue;
@@ -194,10 +194,11 @@ pub(super) fn errno_of(error: &io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-const AROUND: &str = "a symbolic link leads around the workspace, or to a place that the hook may write elsewhere; have it lead to a file of its \
-                      own";
-const LED_NAMES: &str = "a symbolic link leads to a file that has another name too (a hard link); replace that file by a copy of itself";
+const AROUND: &str = "a symbolic link leads around the workspace or to another writable place; make it lead to its own file";
+const LED_NAMES: &str =
+    "a symbolic link leads to a file with another hard link; replace that file by a copy of itself";
 const MANY: &str = "the directory has more names than are looked at; move the rest elsewhere";
-const NOWHERE: &str = "a symbolic link leads to a file that cannot be found, and a hook could make it; make it, or remove the link";
-const OF_A_PROCESS: &str = "a symbolic link leads by way of `/proc`, to another file in each process; have it lead there directly";
-const THROUGH: &str = "a symbolic link leads through another one, which could be replaced; have it lead there directly";
+const NOWHERE: &str =
+    "a symbolic link leads to a missing file that a hook could make; make it, or remove the link";
+const OF_A_PROCESS: &str = "a symbolic link leads by way of `/proc`, to another file in each process; make it lead there directly";
+const THROUGH: &str = "a symbolic link leads through another one, which could be replaced; make it lead there directly";

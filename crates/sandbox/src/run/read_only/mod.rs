@@ -179,8 +179,10 @@ impl Kept {
                     Ok(kind) => kind,
                     // A missing parent: no file exists below it that must stay unchanged.
                     Err(Errno::ENOENT) if !last => break,
-                    Err(Errno::ENOENT) => return Err(unkept(&path, &asked(kept), MISSING)),
-                    Err(Errno::ELOOP) => return Err(unkept(&path, &asked(kept), LINK)),
+                    Err(Errno::ENOENT) => {
+                        return Err(unkept(&path, &asked_to_protect(kept), MISSING));
+                    }
+                    Err(Errno::ELOOP) => return Err(unkept(&path, &asked_to_protect(kept), LINK)),
                     Err(errno) => return Err(unseen(&path, errno)),
                 };
                 match kind {
@@ -193,7 +195,9 @@ impl Kept {
                         raise(&mut points, below, Keep::Unchanged);
                         break;
                     }
-                    Found::Named(true) => return Err(unkept(&path, &asked(kept), NAMES)),
+                    Found::Named(true) => {
+                        return Err(unkept(&path, &asked_to_protect(kept), NAMES));
+                    }
                 }
             }
         }
@@ -372,8 +376,8 @@ impl Kept {
 /// Directories in which a hook may write, and what steers git in each.
 type Steering<'a> = Vec<(&'a Path, Vec<ReadOnly>)>;
 
-/// Returns what git obeys in a workspace, and in directories of git that belong to it, beside the configuration and the hooks of its
-/// repository: by that and by those of the working trees around it.
+/// Returns the paths that git obeys in a workspace and in its directories of git, by their configuration and by those of the
+/// working trees around it. The configuration and the hooks of its own repository are not among them.
 ///
 /// # Errors
 ///
@@ -385,8 +389,8 @@ fn steered_by<'a>(
 ) -> Result<Steering<'a>, Refusal> {
     let link = workspace.join(".git");
     let is_tree = link.symlink_metadata().is_ok();
-    let (common, own) = git.unzip();
-    let repositories = [Some(&*link), common, own].into_iter().flatten();
+    let (common, private) = git.unzip();
+    let repositories = [Some(&*link), common, private].into_iter().flatten();
     let repositories = repositories.map(Path::to_owned).collect();
     let innermost = (is_tree.then_some(workspace), repositories);
     let around = git_paths::trees_around(workspace);
@@ -405,11 +409,11 @@ fn steered_by<'a>(
         let configurations: Vec<_> = configurations.collect();
         let reader = git_paths::Reader { homes, top };
         let obeyed = reader.obeyed(&configurations).map_err(|why| unread(&why))?;
-        let there = configurations
+        let existing = configurations
             .into_iter()
             .skip(1)
             .filter(|path| path.symlink_metadata().is_ok());
-        steering.extend(obeyed.into_iter().chain(there).map(|path| (path, false)));
+        steering.extend(obeyed.into_iter().chain(existing).map(|path| (path, false)));
         for repository in &repositories {
             let modules = git_paths::steering_modules(repository);
             steering.extend(modules.map_err(|why| unread(&why))?);
@@ -421,8 +425,9 @@ fn steered_by<'a>(
     let mut trees = vec![(workspace, Vec::new())];
     trees.extend(common.map(|common| (common, Vec::new())));
     trees.extend(
-        own.filter(|own| Some(*own) != common)
-            .map(|own| (own, Vec::new())),
+        private
+            .filter(|private| Some(*private) != common)
+            .map(|private| (private, Vec::new())),
     );
     let is_in_a_tree = |path: &Path| trees.iter().any(|(tree, _)| path.starts_with(tree));
     let outside = steering.iter().filter(|(path, _)| !is_in_a_tree(path));
@@ -481,8 +486,8 @@ fn raise_with_way(points: &mut BTreeMap<PathBuf, Keep>, below: &Path, keep: Keep
 
 impl Kept {
     /// Finds the paths to keep as [`Kept::find`] does, and in the directories of git that belong to the workspace and lie
-    /// elsewhere: the same as of `.git`, what names the common directory, and what git obeys by its configuration. In it `~` is one of
-    /// `homes`.
+    /// elsewhere. These keep the same as `.git`, the names of the common directory, and the paths that git obeys by its
+    /// configuration, in which `~` is one of `homes`.
     ///
     /// # Errors
     ///
@@ -513,7 +518,7 @@ impl Kept {
             })
         });
         let of_git: Vec<_> = of_git.collect();
-        let Some((common, own)) = git.filter(|_| !of_git.is_empty()) else {
+        let Some((common, private)) = git.filter(|_| !of_git.is_empty()) else {
             return Ok(kept);
         };
         let mut lists = vec![(common, of_git)];
@@ -522,13 +527,13 @@ impl Kept {
             None => lists.push((tree, vec![kept])),
         };
         for name in ["commondir", "gitdir"] {
-            let path = own.join(name);
+            let path = private.join(name);
             if path.symlink_metadata().is_err() {
                 continue;
             }
-            let tree = match own.starts_with(common) {
+            let tree = match private.starts_with(common) {
                 true => common,
-                false => own,
+                false => private,
             };
             let below = path.strip_prefix(tree).unwrap_or(&path).to_owned();
             let directory = false;
@@ -576,8 +581,8 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// Refuses where that cannot be, for want of mounts or because a hook could move the place (`POLICY_UNENFORCEABLE`), and where the
-    /// workspace cannot be opened (`GRANT_MISSING`).
+    /// Refuses where that cannot be, for lack of mounts or because a hook could move the place (`POLICY_UNENFORCEABLE`), and
+    /// where the workspace cannot be opened (`GRANT_MISSING`).
     pub(crate) fn keep_led(
         kept: Option<Self>,
         workspace: &Path,
@@ -711,8 +716,8 @@ fn unshared(shared: &Path, errno: Errno) -> Refusal {
 fn open_to_hooks(path: &Path) -> Refusal {
     let directory = path.parent().unwrap_or(path).display().to_string();
     let message = format!(
-        "names that `files.unchanged` lists cannot be taken in `{directory}`: it is closed to writing, and its owner's hooks can open it; \
-         run `chmod u+w {directory}`, or take a profile without `files.unchanged`"
+        "names of `files.unchanged` cannot be taken in read-only `{directory}`, which its owner's hooks can open; \
+         run `chmod u+w {directory}`, or omit `files.unchanged`"
     );
     Refusal::new(Reason::PolicyUnenforceable, message)
         .with(Fact::Axis(Axis::Write))
@@ -761,9 +766,11 @@ fn make(tree: &OwnedFd, below: &Path) -> Result<(), Errno> {
 /// Number of times that a path is looked at anew, because other runs make and remove directories.
 const ATTEMPTS: usize = 16;
 
-const LINK: &str = "it is a symbolic link, and what that leads to could be replaced; put what it leads to in its place";
-const MISSING: &str = "it is missing, and a hook could make it; make it";
-const NAMES: &str = "it has another name too (a hard link), by which it could be written; replace it by a copy of itself";
+const LINK: &str =
+    "the path is a symbolic link, whose target could be replaced; put the target in its place";
+const MISSING: &str = "the path is missing, and a hook could make it; make it";
+const NAMES: &str =
+    "the file has another hard link, by which it could be written; replace it by a copy of itself";
 
 /// The entry of a profile by which a path is kept.
 struct Asked {
@@ -815,8 +822,8 @@ fn unread(why: &git_paths::Unread) -> Refusal {
 /// Refuses because git would run any file of the workspace.
 fn all_obeyed(workspace: &Path, obeyed: &Path) -> Refusal {
     let message = format!(
-        "`{}` lies in `{}`, whose files git obeys by its configuration (`core.hooksPath`, `init.templateDir`, `include.path`); have that name \
-         another directory, or {OPEN_GIT}",
+        "`{}` lies in `{}`, whose files git obeys by configuration (`core.hooksPath`, `init.templateDir`, `include.path`); \
+         name another directory there, or {OPEN_GIT}",
         workspace.display(),
         obeyed.display()
     );
@@ -851,7 +858,7 @@ fn unheld(workspace: &Path, led: &Led, mounts: bool) -> Refusal {
         .with(Fact::Path(path))
 }
 
-fn asked(kept: &ReadOnly) -> Asked {
+fn asked_to_protect(kept: &ReadOnly) -> Asked {
     Asked {
         axis: Axis::Write,
         entry: kept.to_string(),
@@ -883,7 +890,7 @@ fn asked_for(files: &Files, kept: &Path) -> Asked {
         meets(entry) || below.is_ok_and(|below| kept.starts_with(below))
     };
     match files.read_only.iter().find(is_gits) {
-        Some(entry) => asked(entry),
+        Some(entry) => asked_to_protect(entry),
         None => Asked {
             axis: Axis::Write,
             entry: kept.display().to_string(),
@@ -895,14 +902,14 @@ fn asked_for(files: &Files, kept: &Path) -> Asked {
 }
 
 /// Refuses because a path cannot be kept.
-fn unkept(path: &Path, asked: &Asked, why: &str) -> Refusal {
+fn unkept(path: &Path, rule: &Asked, why: &str) -> Refusal {
     let Asked {
         axis,
         entry,
         key,
         kept,
         way_out,
-    } = asked;
+    } = rule;
     let message = format!(
         "`{}` cannot be {kept} (`{key}` has `{entry}`): {why}, or {way_out}",
         path.display()

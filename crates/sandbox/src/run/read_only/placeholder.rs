@@ -1,8 +1,8 @@
 //! Directories that take names in a workspace while runs last, so that no hook can make anything there.
 //!
-//! An empty directory is what git and editors overlook. Runs in a workspace share them, in whatever daemon they are, by a lock on
-//! one more directory. The last run moves all into that, where they lie ready for the next one, or removes them. What a killed daemon
-//! leaves is taken over by the next run.
+//! Git and editors overlook empty directories. Runs in a workspace share them, even across daemons, by a lock on one more
+//! directory. The last run moves all into that, where they lie ready for the next one, or removes them. The next run takes over
+//! the directories that a killed daemon leaves.
 
 use std::{
     collections::BTreeMap,
@@ -59,7 +59,7 @@ pub(crate) struct Placeholders {
     caller: Peer,
     lock: Flock<File>,
     made: BTreeMap<PathBuf, Made>,
-    /// Whether permissions tell them from a user's directories: some file systems keep none.
+    /// Whether permissions distinguish them from a user's directories: some file systems keep none.
     marks: bool,
     /// Where they lie ready for the next run; `None` = they are removed at once.
     spares: Option<Arc<Spares>>,
@@ -111,7 +111,7 @@ impl Placeholders {
     ///
     /// # Errors
     ///
-    /// Returns why the directory that is shared cannot be made, opened or locked. It waits for no other run.
+    /// Returns why the directory that is shared cannot be made, opened or locked. Waits for no other run.
     pub(super) fn begin(
         workspace: &Path,
         tree: &OwnedFd,
@@ -144,7 +144,7 @@ impl Placeholders {
             lock,
             made: BTreeMap::new(),
             marks,
-            // Those that lie ready are known by their permissions.
+            // Ready directories are recognised by their permissions.
             spares: spares.filter(|_| marks).cloned(),
             workspace: workspace.to_owned(),
         };
@@ -179,7 +179,7 @@ impl Placeholders {
             Err(Errno::EEXIST) => return Ok(false),
             made => made?,
         }
-        // In spite of the umask: whoever lists the workspace comes by.
+        // In spite of the umask: programs that list the workspace pass through.
         let opened = open_beneath(tree, below, DIRECTORY, Mode::empty(), Links::Refused)?;
         fchmod(&opened, mode)?;
         if !leads {
@@ -282,7 +282,8 @@ impl Drop for Placeholders {
         // Where another run shares them, that one removes them.
         let is_last = self.lock.relock(FlockArg::LockExclusiveNonblock).is_ok();
         // A caller may have moved what is shared to a place where it can remove nothing itself.
-        let _as_caller = FileRights::of(self.caller.uid, self.caller.gid, &self.caller.groups);
+        let _as_caller =
+            FileRights::for_user(self.caller.uid, self.caller.gid, &self.caller.groups);
         // No descriptor of the workspace is held while hooks run.
         let tree = grants::open(&self.workspace, Links::Refused);
         let Some((tree, _)) = tree.ok().filter(|_| is_last) else {
@@ -291,7 +292,7 @@ impl Drop for Placeholders {
         let (true, Ok(shared)) = (self.is_in(&tree).unwrap_or(false), fstat(&*self.lock)) else {
             return;
         };
-        // What lies below others first, and what is shared last.
+        // Directories below others first, and the shared one last.
         for (below, made) in self.made.iter().rev() {
             let inode = made.inode;
             let lies_ready = self.spares.is_some() && self.set_aside(&tree, below, inode).is_ok();
@@ -317,7 +318,7 @@ pub(super) enum Cleared {
 
 /// Removes the directories that lie ready in a workspace, with a caller's rights.
 pub(super) fn clear(workspace: &Path, caller: &Peer) -> Cleared {
-    let _as_caller = FileRights::of(caller.uid, caller.gid, &caller.groups);
+    let _as_caller = FileRights::for_user(caller.uid, caller.gid, &caller.groups);
     clear_with(workspace).unwrap_or_else(|errno| {
         tracing::debug!(%errno, workspace = %workspace.display(), "directories that lay ready are not removed");
         Cleared::Done

@@ -17,7 +17,7 @@ use super::placeholder::{Cleared, clear};
 /// How long directories lie ready after the last run in a workspace.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// Workspaces in which directories lie ready. Those that are left are removed when this is dropped.
+/// Workspaces in which directories lie ready. Dropping this removes the remaining directories.
 #[derive(Debug, Default)]
 pub(crate) struct Spares(Arc<Mutex<State>>);
 

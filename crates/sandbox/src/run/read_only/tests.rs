@@ -207,21 +207,21 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
         let points = points.map(|(below, keep)| (below.display().to_string(), *keep));
         points.collect::<Vec<_>>()
     };
-    let at = |below: &str, keep| (below.to_owned(), keep);
+    let entry = |below: &str, keep| (below.to_owned(), keep);
 
     let found = points(&find(false));
-    assert_eq!(found, [at(".b", Keep::Name)]);
+    assert_eq!(found, [entry(".b", Keep::Name)]);
     assert!(!path(".a").exists() && !path(".d").exists() && !path(".hookjail-run").exists());
 
     let first = find(true);
     let taken = [
-        at(".a", Keep::Unchanged),
-        at(".b", Keep::Name),
-        at(".b/one", Keep::Unchanged),
-        at(".c", Keep::Unchanged),
-        at(".d", Keep::Name),
-        at(".d/three", Keep::Unchanged),
-        at(".hookjail-run", Keep::Empty),
+        entry(".a", Keep::Unchanged),
+        entry(".b", Keep::Name),
+        entry(".b/one", Keep::Unchanged),
+        entry(".c", Keep::Unchanged),
+        entry(".d", Keep::Name),
+        entry(".d/three", Keep::Unchanged),
+        entry(".hookjail-run", Keep::Empty),
     ];
     assert_eq!(points(&first), taken);
     let second = find(true);
@@ -300,7 +300,7 @@ fn a_lock_of_another_program_keeps_no_thread_waiting() {
     fs::create_dir(&shared).unwrap();
     let lock = Flock::lock(File::open(&shared).unwrap(), FlockArg::LockExclusive).unwrap();
     let Err(NotKept::Busy(refusal)) = find() else {
-        panic!("it was not busy");
+        panic!("the directory was not busy");
     };
     assert!(
         refusal
@@ -419,12 +419,12 @@ fn a_directory_that_its_owners_hooks_can_open_is_not_taken_for_closed() {
     let caller = peer(uid, gid);
     let workspace = tempfile::tempdir().unwrap();
     let path = |below: &str| workspace.path().join(below);
-    let given = |path: &Path| {
+    let give = |path: &Path| {
         std::os::unix::fs::chown(path, Some(uid), Some(gid)).unwrap();
     };
     fs::create_dir(path(".a")).unwrap();
     for path in [workspace.path(), &path(".a")] {
-        given(path);
+        give(path);
         mode(path, 0o755);
     }
     let find = |makes| {
@@ -435,7 +435,7 @@ fn a_directory_that_its_owners_hooks_can_open_is_not_taken_for_closed() {
             searched: None,
             spares: None,
         };
-        let _as_caller = FileRights::of(uid, gid, &[]);
+        let _as_caller = FileRights::for_user(uid, gid, &[]);
         Kept::find(workspace.path(), &unchanged(&[".a/b"]), &[], making).map_err(Refusal::from)
     };
     assert!(find(true).unwrap().is_some());
@@ -453,13 +453,13 @@ fn a_directory_that_its_owners_hooks_can_open_is_not_taken_for_closed() {
         mode(&path(".a"), 0o755);
     }
     if geteuid().is_root() {
-        // The top is root's, who is no hook's user; what lies below is not.
+        // The top is root's, who is no hook's user. The directory below is not.
         std::os::unix::fs::chown(workspace.path(), Some(0), Some(0)).unwrap();
         let refusal = find(true).unwrap_err();
         assert!(
             refusal
                 .message
-                .contains("it is missing, and a hook could make it"),
+                .contains("the path is missing, and a hook could make it"),
             "{refusal}"
         );
         assert!(!path(".a/b").exists());
@@ -533,7 +533,7 @@ fn what_is_put_into_a_directory_that_takes_a_name_stays_there() {
         ..making()
     };
     let find = || Kept::find(workspace.path(), &unchanged(&[".a", ".b"]), &[], making).unwrap();
-    // The permissions that root, or whoever has the right over all files, needs none of.
+    // The permissions that root, or a user with the right over all files, does not need.
     let put = |below: &str| {
         let directory = path(below);
         let before = directory.metadata().unwrap().permissions();

@@ -1,6 +1,6 @@
-//! The calls of the rule table by group: those open under every profile, and those that depend on it.
+//! The calls of the rule table by group, open under every profile or depending on it.
 //!
-//! One list for every architecture: what one does not have is in its table as absent, and a hook finds it missing there.
+//! One list for every architecture: a call that one does not have is in its table as absent, and a hook finds it missing there.
 
 use crate::seccomp::syscalls::nr;
 
@@ -60,7 +60,7 @@ pub(crate) const MISSING: [u32; 8] = [
     nr::landlock_restrict_self,  // as `landlock_create_ruleset`
 ];
 
-/// What every hook may call, whatever the arguments.
+/// Calls that are open to every hook, with any arguments.
 pub(crate) const GROUPS: [&[u32]; 9] = [
     &CLOCKS,
     &DESCRIPTORS,
@@ -140,8 +140,8 @@ const DESCRIPTORS: [u32; 44] = [
     nr::writev,          // musl, Node, Rust, Java
 ];
 
-/// Who the hook is. Harmless where one can ask about others: start-up code of C libraries and runtimes asks. Without capabilities the kernel sets
-/// users and groups to those that the hook has already, and lets it lower limits alone.
+/// Identity of the hook. Harmless where one can ask about others: start-up code of C libraries and runtimes asks. Without
+/// capabilities the kernel sets users and groups to those that the hook has already, and lets it lower limits alone.
 const IDENTITY: [u32; 30] = [
     nr::capget,             // `ls`, Node, libcap: whether there are privileges
     nr::getegid,            // shells, Perl, loaders
@@ -426,8 +426,8 @@ pub(crate) const METADATA: [u32; 20] = [
     nr::utimes,        // Perl, Python
 ];
 
-/// Watching files. Landlock does not see it, so it is open where metadata of any file can be changed anyway: it reports the names of files that come
-/// and go in any directory that the hook's user can read.
+/// Watching files. Landlock does not see it, so it is open where metadata of any file can be changed anyway. A watch reports
+/// the names of files that come and go in any directory that the hook's user can read.
 pub(crate) const WATCHES: [u32; 4] = [
     nr::inotify_add_watch, // `tail -f`, entr, Node's `fs.watch`
     nr::inotify_init,      // older programs
@@ -451,7 +451,7 @@ pub(crate) const FCNTL_COMMANDS: [u64; 12] = [
     libc::F_SETLKW as u64,        // `lockf`, Python
 ];
 
-/// What programs ask of any descriptor before they use it. Nothing that changes a device or types into a terminal.
+/// Requests that programs make to any descriptor before they use it. Nothing that changes a device or types into a terminal.
 pub(crate) const IOCTL_REQUESTS: [u64; 10] = [
     request(libc::FIOCLEX),    // Python: close on exec
     request(libc::FIONBIO),    // Node, Python: not to block
@@ -497,8 +497,8 @@ const fn request(request: libc::Ioctl) -> u64 {
     request as u64
 }
 
-/// Names, and questions. Nothing that outlives the kill, opens the memory to a tracer or turns speculation loose. Whoever adopts the orphans of a hook is itself
-/// a descendant of the daemon, in the same group.
+/// Names, and questions. Nothing that outlives the kill, opens the memory to a tracer or turns speculation loose. A process
+/// that adopts the orphans of a hook is itself a descendant of the daemon, in the same group.
 pub(crate) const PRCTL_OPTIONS: [u64; 12] = [
     libc::PR_CAPBSET_READ as u64,        // libcap, `capsh`
     libc::PR_GET_CHILD_SUBREAPER as u64, // tini

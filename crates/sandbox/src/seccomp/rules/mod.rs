@@ -1,4 +1,4 @@
-//! Rules on a hook's system calls: one table, from which every filter is computed.
+//! Rules on a hook's syscalls: one table, from which every filter is computed.
 //!
 //! Default-deny. The table decides which calls a hook may make; Landlock decides which *files* they reach.
 
@@ -41,7 +41,7 @@ pub struct FilterSpec {
 
 impl FilterSpec {
     /// Returns the inputs of a policy's filters on a kernel.
-    pub const fn of(policy: &Policy, landlock_abi: u32) -> Self {
+    pub const fn new(policy: &Policy, landlock_abi: u32) -> Self {
         Self {
             landlock_abi,
             metadata: policy.metadata,
@@ -55,7 +55,7 @@ impl FilterSpec {
     }
 }
 
-/// Rule for a system call.
+/// Rule for a syscall.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Rule {
@@ -84,7 +84,7 @@ impl Rule {
     }
 }
 
-/// Returns the rule for the system call `nr` of a hook confined to `spec`.
+/// Returns the rule for the syscall `nr` of a hook confined to `spec`.
 pub fn rule(spec: &FilterSpec, nr: u32) -> Rule {
     weakened(nr, specified(spec, nr))
 }
@@ -165,11 +165,11 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         // Node, Java, glibc: names of threads and mappings.
         nr::prctl => Rule::when(prctl_ways()),
         // glibc for `getrlimit` and `setrlimit`: `ulimit`, gpg, Java, Go. Hard limits stay: to raise one takes a capability.
-        nr::prlimit64 => own(0),
-        // `taskset`, OpenMP. A thread other than the caller has a number that no filter knows.
-        nr::sched_setaffinity => own(0),
+        nr::prlimit64 => own_task(0),
+        // `taskset`, OpenMP. A thread other than the caller has a number that is unknown to filters.
+        nr::sched_setaffinity => own_task(0),
         // Thread libraries. Without a policy of real time the only priority is 0.
-        nr::sched_setparam => own(0),
+        nr::sched_setparam => own_task(0),
         // `chrt -b`, `chrt -i`, build tools. No real time, which some users may have. Not `sched_setattr`, whose policy lies behind a pointer.
         nr::sched_setscheduler => Rule::when(
             [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE]
@@ -304,8 +304,8 @@ pub fn axis(nr: u32) -> Option<Axis> {
 
 /// Returns the rule that stands in for a right that the kernel's Landlock lacks. `None`: none is needed for `nr`.
 ///
-/// An ABI below 5 needs none: the list of `ioctl` requests is always on. Nor does `creat` below 3: it opens for writing,
-/// for which Landlock asks the right to write.
+/// An ABI below 5 needs none: the list of `ioctl` requests is always on. Nor does `creat` below 3, which opens for writing:
+/// Landlock requires the right to write for that.
 fn stand_in(landlock_abi: u32, nr: u32) -> Option<Rule> {
     let no_truncate = landlock_abi < 3;
     let no_signal_scope = landlock_abi < 6;
@@ -328,8 +328,8 @@ pub(crate) const ACCESS_MODE: libc::c_int = libc::O_RDONLY | libc::O_WRONLY | li
 
 /// Returns the ways to open a file for reading, for writing or for both.
 ///
-/// The fourth access mode is for neither, so Landlock asks for no right at all: it would open any device outside, and make
-/// files without a name in any directory.
+/// The fourth access mode is for neither, so Landlock requires no right at all: the mode would open any device outside, and
+/// make files without a name in any directory.
 fn opens_that_need_a_right(flags: u8) -> Vec<Vec<ArgTest>> {
     let without = |bit: libc::c_int| vec![ArgTest::bits(flags, bit as u64, 0)];
     vec![without(libc::O_WRONLY), without(libc::O_RDWR)]
@@ -337,8 +337,8 @@ fn opens_that_need_a_right(flags: u8) -> Vec<Vec<ArgTest>> {
 
 /// Returns the same ways, except truncating a file without the right to write it.
 ///
-/// With `O_TRUNC` the kernel truncates whatever the access mode, but without a right of its own for it Landlock asks only
-/// for what the mode says: nothing to write for `O_RDONLY`.
+/// With `O_TRUNC` the kernel truncates under every access mode. Without a right of its own for it, Landlock requires only the
+/// rights of the mode: nothing to write for `O_RDONLY`.
 fn opens_that_keep_content(flags: u8) -> Vec<Vec<ArgTest>> {
     let is = |mask: libc::c_int, value: libc::c_int| {
         vec![ArgTest::bits(flags, mask as u64, value as u64)]
@@ -382,7 +382,7 @@ fn named_pipe(index: u8) -> Rule {
     Rule::when(vec![vec![ArgTest::bits(index, mask, libc::S_IFIFO.into())]])
 }
 
-/// Returns the test on the flags of `clone`. The exit signal, in the lowest byte, is free: it goes to the parent, which only
+/// Returns the test on the flags of `clone`. The exit signal, in the lowest byte, is free, as it goes to the parent, which only
 /// `CLONE_PARENT` could make a process outside.
 const fn clone_flags(spawn: Spawn) -> ArgTest {
     match spawn {
@@ -397,7 +397,7 @@ const fn clone_flags(spawn: Spawn) -> ArgTest {
 
 /// Returns whether a hook may listen on sockets of its own and list network interfaces.
 ///
-/// Landlock lets it make a socket with a path only among its own temporary files. `connect` stays shut: it would reach every
+/// Landlock lets it make a socket with a path only among its own temporary files. `connect` stays shut, as it would reach every
 /// socket of the hook's user. So not beside outbound internet sockets, which need it.
 fn has_own_sockets(spec: &FilterSpec) -> bool {
     spec.view == HookView::Own && spec.network == Network::None
@@ -495,25 +495,28 @@ const fn int(index: u8, value: libc::c_int) -> ArgTest {
     ArgTest::int(index, value.cast_unsigned() as u64)
 }
 
-fn one_of(index: u8, of: &[u64]) -> Rule {
-    Rule::when(values(index, of))
+fn one_of(index: u8, allowed: &[u64]) -> Rule {
+    Rule::when(values(index, allowed))
 }
 
 /// Returns a way for each value of an argument.
-fn values(index: u8, of: &[u64]) -> Vec<Vec<ArgTest>> {
-    of.iter()
+fn values(index: u8, allowed: &[u64]) -> Vec<Vec<ArgTest>> {
+    allowed
+        .iter()
         .map(|&value| vec![ArgTest::int(index, value)])
         .collect()
 }
 
 /// Returns the rule for a call that acts on the task named by the argument at `index`: the caller, by the number 0.
-fn own(index: u8) -> Rule {
+fn own_task(index: u8) -> Rule {
     Rule::when(vec![vec![ArgTest::int(index, 0)]])
 }
 
-/// Returns the ways to call `prctl`. Two options are open for one value alone: not to be dumped or traced (gpg, ssh-agent; the default again would
-/// open a program that cannot be read), and to be killed with the parent (`setpriv`, Go, Node's tools; no signal, or one that can be
-/// ignored, would have a hook outlive its daemon).
+/// Returns the ways to call `prctl`. Two options are open for one value alone.
+///
+/// One is not to be dumped or traced (gpg, ssh-agent). The default again would open a program that cannot be read.
+/// The other is to be killed with the parent (`setpriv`, Go, Node's tools). No signal, or one that can be ignored, would have a
+/// hook outlive its daemon.
 fn prctl_ways() -> Vec<Vec<ArgTest>> {
     let with = |option, value| vec![int(0, option), int(1, value)];
     let mut ways = values(0, &PRCTL_OPTIONS);

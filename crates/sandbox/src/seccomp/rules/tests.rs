@@ -51,7 +51,7 @@ fn call_is_in_one_group_at_most() {
     assert_eq!(seen.len(), total);
 }
 
-/// A list that nobody can argue about line by line only grows.
+/// A list without a reason for each line only grows.
 #[test]
 fn each_line_of_the_groups_says_who_needs_it() {
     let lines = include_str!("groups.rs").lines().map(str::trim);
@@ -60,10 +60,10 @@ fn each_line_of_the_groups_says_who_needs_it() {
             .iter()
             .any(|it| line.starts_with(it))
     });
-    let (said, silent): (Vec<_>, Vec<_>) = entries.partition(|line| line.contains("// "));
+    let (explained, silent): (Vec<_>, Vec<_>) = entries.partition(|line| line.contains("// "));
 
     assert_eq!(silent, [""; 0]);
-    assert!(said.len() > 200);
+    assert!(explained.len() > 200);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn strict_allows_what_shells_and_interpreters_live_on() {
         nr::capget,
         nr::recvmsg,
         nr::shutdown,
-        // What a process without capabilities has already, or less of it.
+        // Rights that a process without capabilities has already, or fewer.
         nr::setuid,
         nr::setgid,
         nr::setreuid,
@@ -332,7 +332,7 @@ fn outbound_network_adds_clients_and_nothing_else() {
 
 #[test]
 fn a_view_of_its_own_adds_sessions_its_own_sockets_and_terminals_and_nothing_else() {
-    let own = FilterSpec {
+    let own_view = FilterSpec {
         mounts: true,
         view: HookView::Own,
         ..PIPELINE
@@ -341,8 +341,8 @@ fn a_view_of_its_own_adds_sessions_its_own_sockets_and_terminals_and_nothing_els
         "accept", "accept4", "bind", "ioctl", "listen", "mknod", "mknodat", "sendto", "setpgid",
         "setsid", "socket",
     ];
-    assert_eq!(differences(&PIPELINE, &own), present(&added));
-    assert_eq!(rule(&own, nr::connect), EPERM);
+    assert_eq!(differences(&PIPELINE, &own_view), present(&added));
+    assert_eq!(rule(&own_view, nr::connect), EPERM);
     let outbound = FilterSpec {
         mounts: true,
         view: HookView::Own,
@@ -549,7 +549,7 @@ fn what_a_process_sets_of_itself_it_sets_of_no_other() {
     for (nr, call, allowed) in [
         (nr::setpriority, [process, 0, 19], true),
         (nr::setpriority, [process, 0, 0], true),
-        // Which the kernel answers: it takes a right.
+        // Which the kernel answers, as it takes a right.
         (nr::setpriority, [process, 0, u64::from(u32::MAX)], true),
         (nr::setpriority, [process, 4242, 19], false),
         (nr::setpriority, [group, 0, 19], false),
@@ -645,7 +645,7 @@ fn files_are_opened_to_read_to_write_or_both_at_every_abi() {
             openat
         };
         let more = [0, libc::O_CREAT, libc::O_DIRECTORY | libc::O_CLOEXEC];
-        // To name a file only is no access mode of its own, whatever the C library counts to them.
+        // To name a file only is no access mode of its own, although C libraries count it to them.
         assert!(ways(libc::O_PATH));
         for flags in more {
             assert!(ways(libc::O_RDONLY | flags));
@@ -759,7 +759,7 @@ fn read_only_open_that_truncates_is_refused_where_landlock_does_not_see_it() {
     }
 }
 
-/// Returns the rule expected of a call. It is this one, or that the call is missing where this architecture does not have it.
+/// Returns the rule expected of a call: this one, or that the call is missing where this architecture does not have it.
 fn unless_absent(nr: u32, rule: Rule) -> Rule {
     if name(nr).is_some() { rule } else { ENOSYS }
 }

@@ -1,4 +1,4 @@
-//! System calls and architecture names of aarch64.
+//! Syscalls and architecture names of aarch64.
 
 use seccompiler::TargetArch;
 
@@ -74,7 +74,7 @@ table! {
     459 lsm_get_self_attr, 460 lsm_set_self_attr, 461 lsm_list_modules, 462 mseal,
     463 setxattrat, 464 getxattrat, 465 listxattrat, 466 removexattrat, 467 open_tree_attr,
     468 file_getattr, 469 file_setattr, 470 listns, 471 rseq_slice_yield,
-    // What only x86_64 has; most of it does less than a younger call, and this architecture began with those. The numbers
+    // Calls that only x86_64 has. Most of them do less than a younger call, and this architecture began with those. The numbers
     // are negative to the kernel, and no call's.
     absent from 0xffff_0000:
     open, stat, lstat, poll, access, pipe, select, dup2, pause, alarm, fork, vfork, getdents,

@@ -1,10 +1,10 @@
-//! System calls of this architecture, by number and name.
+//! Syscalls of this architecture, by number and name.
 //!
 //! A number that is not here does not exist for a hook: the filters answer ENOSYS, as a kernel without it would.
 
 #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 compile_error!(
-    "the tables of system calls know x86_64 and aarch64 only; nothing is built that could not filter"
+    "the syscall tables cover x86_64 and aarch64 only, so filters for this architecture cannot be built"
 );
 
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 /// so that one list of rules serves every architecture, and a misspelt name still does not compile.
 macro_rules! table {
     ($($number:literal $name:ident,)* $(absent from $first:literal: $($absent:ident,)*)?) => {
-        /// Every system call by its kernel name.
+        /// Every syscall by its kernel name.
         #[expect(non_upper_case_globals, reason = "named as the kernel names them")]
         pub mod nr {
             $(
@@ -33,7 +33,7 @@ macro_rules! table {
             )?
         }
 
-        /// Every system call, in ascending order of numbers.
+        /// Every syscall, in ascending order of numbers.
         pub const TABLE: &[(u32, &str)] = &[$(($number, stringify!($name)),)*];
     };
 }
@@ -59,7 +59,7 @@ pub fn is_foreign(number: u32) -> bool {
     FOREIGN.is_some_and(|first| number >= first)
 }
 
-/// Returns the name of a system call; `None` if the table lacks its number.
+/// Returns the name of a syscall; `None` if the table lacks its number.
 #[must_use]
 pub fn name(number: u32) -> Option<&'static str> {
     let index = TABLE

@@ -1,4 +1,4 @@
-//! System calls and architecture names of x86_64.
+//! Syscalls and architecture names of x86_64.
 
 use seccompiler::TargetArch;
 

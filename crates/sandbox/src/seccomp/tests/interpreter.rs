@@ -1,8 +1,8 @@
-//! Interpreter of filters that works like the kernel's. It runs one program at a time, then all of them on one call.
+//! Interpreter of filters that works like the kernel's: runs one program at a time, then all of them on one call.
 
 use libc::sock_filter;
 
-/// A system call as a filter sees it.
+/// A syscall as a filter sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) arch: u32,
@@ -45,10 +45,10 @@ pub(crate) fn verdict(programs: &[Vec<sock_filter>], call: &Call) -> Verdict {
 /// Runs one program and returns its answer.
 pub(crate) fn run(program: &[sock_filter], call: &Call) -> u32 {
     let mut accumulator = 0;
-    let mut at = 0;
+    let mut position = 0;
     loop {
-        let sock_filter { code, jt, jf, k } = program[at];
-        at += 1;
+        let sock_filter { code, jt, jf, k } = program[position];
+        position += 1;
         let taken = match u32::from(code) {
             LOAD => {
                 accumulator = word(call, k);
@@ -59,7 +59,7 @@ pub(crate) fn run(program: &[sock_filter], call: &Call) -> u32 {
                 continue;
             }
             JUMP => {
-                at += k as usize;
+                position += k as usize;
                 continue;
             }
             JUMP_ABOVE => accumulator > k,
@@ -68,27 +68,31 @@ pub(crate) fn run(program: &[sock_filter], call: &Call) -> u32 {
             RETURN => return k,
             other => panic!("no filter uses operation {other:#x}"),
         };
-        at += usize::from(if taken { jt } else { jf });
+        position += usize::from(if taken { jt } else { jf });
     }
 }
 
 /// Asserts the kernel's conditions for loading a program.
 pub(crate) fn assert_loadable(program: &[sock_filter]) {
     assert!(program.len() <= 4096, "{} instructions", program.len());
-    for (at, step) in program.iter().enumerate() {
+    for (position, step) in program.iter().enumerate() {
         let farthest = match u32::from(step.code) {
             LOAD => {
-                assert!(step.k % 4 == 0 && step.k < 64, "load at {at} of {}", step.k);
+                assert!(
+                    step.k % 4 == 0 && step.k < 64,
+                    "load at {position} of {}",
+                    step.k
+                );
                 0
             }
             AND | RETURN => 0,
             JUMP => step.k as usize,
             JUMP_ABOVE | JUMP_AT_LEAST | JUMP_EQUAL => usize::from(step.jt.max(step.jf)),
-            other => panic!("operation {other:#x} at {at}"),
+            other => panic!("operation {other:#x} at {position}"),
         };
         assert!(
-            at + 1 + farthest < program.len() || u32::from(step.code) == RETURN,
-            "jump at {at}"
+            position + 1 + farthest < program.len() || u32::from(step.code) == RETURN,
+            "jump at {position}"
         );
     }
     assert_eq!(

@@ -51,7 +51,11 @@ fn composed_filters_say_what_the_table_says() {
             // Of arguments that should not matter here, some will do.
             let matter = matches!(rule, Rule::AllowWhen { .. })
                 || needs.calls().iter().any(|&(need, _)| need == nr);
-            for &args in vectors.of(nr).iter().step_by(if matter { 1 } else { 11 }) {
+            for &args in vectors
+                .arguments(nr)
+                .iter()
+                .step_by(if matter { 1 } else { 11 })
+            {
                 let actual = verdict(
                     &composed,
                     &Call {
@@ -81,7 +85,11 @@ fn an_observed_call_goes_on_where_the_table_lets_it_and_nowhere_else() {
         for nr in (0..1024).chain(FAR) {
             let rule = rule(spec, nr);
             let observed = OBSERVED.contains(&nr);
-            for &args in vectors.of(nr).iter().step_by(if observed { 1 } else { 11 }) {
+            for &args in vectors
+                .arguments(nr)
+                .iter()
+                .step_by(if observed { 1 } else { 11 })
+            {
                 let expected = expected(&rule, &args);
                 let call = Call {
                     arch: AUDIT_ARCH,
@@ -220,7 +228,7 @@ fn set_up_calls_are_denied_to_every_hook() {
         for (nr, tests) in needs.calls() {
             // A child of one's own is what the other profile is for.
             let args = satisfying(&tests, 1);
-            let own = spec.spawn == Spawn::Processes
+            let is_open = spec.spawn == Spawn::Processes
                 && match nr {
                     nr::clone => args[0] == u64::from(CLONE_FLAGS),
                     nr::setpgid | nr::setsid => spec.view == HookView::Own,
@@ -234,7 +242,11 @@ fn set_up_calls_are_denied_to_every_hook() {
                     nr,
                 },
             );
-            assert_eq!(verdict == Verdict::Allow, own, "call {nr} under {spec:?}");
+            assert_eq!(
+                verdict == Verdict::Allow,
+                is_open,
+                "call {nr} under {spec:?}"
+            );
         }
     });
 }

@@ -131,7 +131,7 @@ impl Vectors {
     }
 
     /// Returns the arguments to call `nr` with.
-    pub(crate) fn of(&self, nr: u32) -> &[[u64; 6]] {
+    pub(crate) fn arguments(&self, nr: u32) -> &[[u64; 6]] {
         self.0.get(&nr).map_or(&PLAIN, Vec::as_slice)
     }
 
@@ -170,7 +170,7 @@ fn combinations(tests: &[ArgTest]) -> Vec<[u64; 6]> {
 
 /// Returns values for the tested argument. First one for which the test holds, then its neighbours.
 fn values(test: &ArgTest) -> Vec<u64> {
-    let own = u64::from(PID);
+    let pid = u64::from(PID);
     let group = u64::from(PID.wrapping_neg());
     let mut values = match test.wanted {
         Wanted::Exactly(value) => vec![value, value.wrapping_add(1), value.wrapping_sub(1)],
@@ -190,12 +190,12 @@ fn values(test: &ArgTest) -> Vec<u64> {
         }
         Wanted::OwnGroup => vec![
             group,
-            own.wrapping_neg(),
+            pid.wrapping_neg(),
             group + 1,
-            own,
+            pid,
             u64::from(u32::MAX),
         ],
-        Wanted::OwnPid => vec![own, own + 1, own.wrapping_neg()],
+        Wanted::OwnPid => vec![pid, pid + 1, pid.wrapping_neg()],
     };
     // The same in its lower half, and all bits.
     values.extend([values[0] ^ 1 << 32, values[0] << 32, u64::MAX]);

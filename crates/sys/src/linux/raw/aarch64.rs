@@ -1,18 +1,18 @@
-//! System calls on aarch64.
+//! Syscalls on aarch64.
 
 use std::arch::asm;
 
-/// Makes one system call and returns its result: `-errno` on failure.
+/// Makes one syscall and returns its result: `-errno` on failure.
 ///
 /// # Safety
 ///
-/// The caller must uphold whatever the kernel requires of `number` with `args`; pointers among them must be valid for
+/// The caller must uphold everything that the kernel requires of `number` with `args`; pointers among them must be valid for
 /// the accesses that this call makes.
 #[inline(always)]
 pub(crate) unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
     let result: isize;
     // SAFETY: the aarch64 Linux convention: number in x8, arguments in x0 to x5, result in x0, every other register and the
-    // stack untouched. What the call itself does is the caller's promise.
+    // stack untouched. The effects of the call itself are the caller's promise.
     unsafe {
         asm!(
             "svc #0",
@@ -29,15 +29,15 @@ pub(crate) unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
     result
 }
 
-/// Clones a task that shares memory with the caller and runs `entry(argument)`. It has a stack of its own, and never returns from
-/// `entry`. Returns the task's id, or `-errno`.
+/// Clones a task that shares memory with the caller and runs `entry(argument)`. The task has a stack of its own, and never
+/// returns from `entry`. Returns the task's id, or `-errno`.
 ///
 /// # Safety
 ///
-/// `number` and `args` must be a call of `clone` or `clone3` whose flags hold `CLONE_VM | CLONE_VFORK`, so that the caller sleeps
-/// until the task executes or exits; the stack must be memory that nothing else uses until then, with a 16-byte aligned end; the
-/// pidfd must be writable; `argument` must stay valid until then; `entry` must only do what a task that shares its memory and
-/// thread-local storage with a stopped thread may do.
+/// `number` and `args` must be a call of `clone` or `clone3` whose flags have `CLONE_VM | CLONE_VFORK`, so that the caller
+/// sleeps until the task executes or exits. The stack must be memory that nothing else uses until then, with a 16-byte aligned
+/// end. The pidfd must be writable, and `argument` must stay valid until then. `entry` must only do what a task that shares its
+/// memory and thread-local storage with a stopped thread may do.
 pub(crate) unsafe fn clone_vfork<T>(
     number: i64,
     args: [usize; 5],
@@ -46,9 +46,9 @@ pub(crate) unsafe fn clone_vfork<T>(
 ) -> isize {
     let result: isize;
     // SAFETY: clone(flags, stack, parent_tid, tls, child_tid), the last two of which are the other way round than on x86_64, or
-    // clone3(args, size). In the parent this is an ordinary system call. In the child x0 is 0, sp is the stack's end, all other
-    // registers are the parent's, so x20 and x21 still hold argument and entry; frame pointer and link register become 0, where a
-    // backtrace ends; entry uses the new stack only, and never returns.
+    // clone3(args, size). In the parent this is an ordinary syscall. In the child x0 is 0, sp is the stack's end, all other
+    // registers are the parent's, so x20 and x21 still hold argument and entry. Frame pointer and link register become 0, where
+    // a backtrace ends. `entry` uses the new stack only, and never returns.
     unsafe {
         asm!(
             "svc #0",
