@@ -1063,12 +1063,7 @@ async fn looms_approve_asks_the_operator_about_the_tool() {
     // Nobody listens: no. (A tool that it is not about is asked of nobody.)
     let answer = daemon.dispatch(about("shell")).await.answer.unwrap();
     assert_eq!(answer.decision(), pb::Decision::Deny);
-    assert!(
-        answer
-            .reason
-            .contains("no operator who could be asked listens"),
-        "{answer:?}"
-    );
+    assert!(answer.reason.contains("no operator listens"), "{answer:?}");
     assert!(daemon.dispatch(about("other")).await.hooks.is_empty());
 
     let mut listener = Listener::of(&daemon).await;

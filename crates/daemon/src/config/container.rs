@@ -81,7 +81,7 @@ fn root(
     };
     if !is_plain(&path) {
         let problem = format!(
-            "{}, and images have no names; unpack the image, and name the directory and its digest",
+            "{}, and images have no names; name the directory of an unpacked image, and its digest",
             not_plain(&path)
         );
         return Err(ConfigProblem::key("container.root", problem));

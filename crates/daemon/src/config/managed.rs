@@ -32,7 +32,7 @@ pub(super) const REQUIRED: &str = "required";
 /// The longest version, characters.
 const VERSION_CHARACTERS: usize = 64;
 
-/// Rule for a value that narrows another.
+/// Condition under which a value narrows another.
 #[derive(Clone, Copy, Debug)]
 enum Rule {
     /// A number or a size that is no larger.

@@ -304,8 +304,8 @@ impl Consents {
         }
     }
 
-    /// Returns whether a command could be admitted with any content of its files: hookjail supplies it, a consent or a
-    /// list of the runtime may cover it, everything is accepted, or an operator could answer.
+    /// Returns whether a command could be admitted with any content of its files. That holds where hookjail supplies it,
+    /// a consent or a list of the runtime may cover it, everything is accepted, or an operator could answer.
     ///
     /// # Errors
     ///
@@ -767,7 +767,7 @@ const DENIED: &str = "the operator was asked and denied it";
 const fn unanswered(not_asked: Option<NotAsked>) -> &'static str {
     match not_asked {
         None => "the operator was asked and did not answer in time",
-        Some(NotAsked::NobodyListens) => "no operator who could be asked listens",
+        Some(NotAsked::NobodyListens) => "no operator listens to questions",
         Some(NotAsked::TooMany) => "too many questions to the operator are open",
     }
 }

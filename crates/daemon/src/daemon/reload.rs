@@ -203,6 +203,9 @@ pub fn noteworthy(
 fn refused(error: &dyn std::error::Error) -> Refusal {
     Refusal::new(
         Reason::ReloadRefused,
-        format!("the configuration in force stays: {}", chain(error)),
+        format!(
+            "the reload failed, and the configuration in force stays: {}",
+            chain(error)
+        ),
     )
 }

@@ -313,7 +313,7 @@ pub(super) fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(InvalidField::new(
                 field(),
-                "is not a name, as a name is not empty and holds no `=` and no NUL byte",
+                "must be a name, not empty, and without `=` and NUL bytes",
             ));
         }
         if value.contains('\0') {

@@ -568,7 +568,7 @@ mod tests {
         for id in 0..many {
             answer(&retained, 1, id, 100);
         }
-        let told: String = (0..many).map(|id| again(&retained, 1, id)).collect();
+        let delivered: String = (0..many).map(|id| again(&retained, 1, id)).collect();
         let ids = delivered.trim_start_matches('-');
         assert!(ids.len() > many / 2 && ids.len() < many, "{}", ids.len());
         assert!(ids.ends_with('a') && !ids.trim_end_matches('a').contains('a'));
