@@ -433,7 +433,7 @@ impl Consents {
                         by = source,
                         "a listed command is bound to content"
                     );
-                    self.record(operator, case, by).await?;
+                    self.record(operator, case, source).await?;
                 }
                 Ok(ConsentDecision::Run(Consent::Allowlist))
             }

@@ -71,7 +71,7 @@ struct OfUid {
 #[derive(Debug)]
 struct FinishedId {
     at: Instant,
-    _beside: Share,
+    _overhead: Share,
     id: String,
 }
 
@@ -352,7 +352,7 @@ impl<R> Entries<R> {
         let of_uid = self.ended.entry(uid).or_default();
         of_uid.ids.push_back(FinishedId {
             at: Instant::now(),
-            _beside: beside,
+            _overhead: overhead,
             id: id.clone(),
         });
         let kept = if fits {
