@@ -131,7 +131,7 @@ impl Crowd {
         if let Some(others) = self.full.say() {
             tracing::warn!(
                 uid = peer.map(|peer| peer.uid),
-                most = of.most(),
+                most = shares.most(),
                 others,
                 "a connection was closed: there are too many (`server.max_connections`)"
             );
