@@ -126,7 +126,7 @@ for caller in python; do
   fi
   case $output in
     # The one says the reason, the other the code.
-    *CONSENT_REQUIRED*"nobody has allowed this command"* | *PERMISSION_DENIED*"nobody has allowed this command"*)
+    *CONSENT_REQUIRED*"no consent allows this command"* | *PERMISSION_DENIED*"no consent allows this command"*)
       echo "ok: $caller client, refused"
       ;;
     *) fail "$caller client: $output" ;;

@@ -98,7 +98,7 @@ test("a guard of the project is a script there, with the README's options", asyn
 test("what nobody allowed stops, and the model does not learn how to allow it", async () => {
   const { ran, told } = await turn("git push", [["tool.pre", jailed(client, { ...guard, command: "exit 0 # unknown" })]]);
   assert.deepEqual(ran, []);
-  assert.match(told, /nobody has allowed this command/);
+  assert.match(told, /no consent allows this command/);
   assert.doesNotMatch(told, /hookjail allow/);
 });
 

@@ -405,7 +405,7 @@ async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
         })
         .await;
         assert_eq!(
-            daemon.log().contains("at most 8 hooks run at once"),
+            daemon.log().contains("at most 8 hooks and "),
             is_warned
         );
         let mut calls = JoinSet::new();

@@ -232,7 +232,7 @@ async fn yes_is_for_once_and_no_is_a_refusal() {
 
     let (reason, message) = refused(running).await;
     assert_eq!(reason, "CONSENT_REQUIRED");
-    assert!(message.contains("said no"), "{message}");
+    assert!(message.contains("denied it"), "{message}");
     assert_eq!(consents(&daemon), [json!(null); 0]);
     assert_eq!(daemon.records(), ["started", "ended", "refused"]);
 }
@@ -260,7 +260,7 @@ async fn silence_is_a_no() {
     let mut gone = false;
     while !gone {
         let status = daemon.run(run_script(&path)).await.unwrap_err();
-        gone = status.message().contains("nobody has allowed");
+        gone = status.message().contains("no consent allows");
     }
 }
 
@@ -944,7 +944,7 @@ async fn who_runs_a_hook_at_a_terminal_is_asked_there() {
         socket.display(),
         path.display()
     );
-    for (answer, code, shown_word) in [("n", 125, "said no"), ("y", 0, "ran"), ("A", 0, "ran")] {
+    for (answer, code, shown_word) in [("n", 125, "denied it"), ("y", 0, "ran"), ("A", 0, "ran")] {
         // `script` gives its command a terminal, and passes on what is typed.
         let mut terminal = crate::support::command("script");
         terminal.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
@@ -1070,7 +1070,7 @@ async fn looms_approve_asks_the_operator_about_the_tool() {
     // No listener: no. (There is no question about a tool that the hook does not match.)
     let answer = daemon.dispatch(about("shell")).await.answer.unwrap();
     assert_eq!(answer.decision(), pb::Decision::Deny);
-    assert!(answer.reason.contains("nobody listens"), "{answer:?}");
+    assert!(answer.reason.contains("no operator listens"), "{answer:?}");
     assert!(daemon.dispatch(about("other")).await.hooks.is_empty());
 
     let mut listener = Listener::new(&daemon).await;

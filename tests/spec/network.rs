@@ -510,7 +510,7 @@ async fn files_that_cannot_be_used_replace_nothing() {
         let problem = refused_reload(&daemon);
         assert!(problem.contains(expected), "{problem}");
         assert!(
-            problem.contains(name) && problem.contains("what was in force stays so"),
+            problem.contains(name) && problem.contains("the configuration in force stays"),
             "{problem}"
         );
         run_as(&daemon, Some(&holder)).await.unwrap().unwrap();

@@ -598,7 +598,7 @@ async fn status_of_a_daemon_that_drains_or_is_gone_is_none_of_one_that_serves() 
 
     let (code, said) = status(&daemon);
     assert_eq!(code, Some(1), "{said}");
-    assert_eq!(said["summary"], "draining; hooks that run: 1");
+    assert_eq!(said["summary"], "draining, running hooks: 1");
     fs::write(daemon.workspace().join("go"), "").unwrap();
     call.await.unwrap().unwrap();
     until("the daemon's end", || {

@@ -229,7 +229,7 @@ async fn a_reload_of_a_broken_file_is_refused_by_the_daemon_which_says_so_from_t
         assert_eq!(output.status.code(), Some(125), "{output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(named), "{said}");
-        assert!(said.contains("what was in force stays so"), "{said}");
+        assert!(said.contains("the configuration in force stays"), "{said}");
         assert_eq!(counted(), [0.0, failures]);
         let (code, said) = status(&daemon);
         assert_eq!(code, Some(0), "{said}");

@@ -144,7 +144,7 @@ async fn a_daemon_that_is_told_twice_to_stop_does_not_wait_for_its_hooks() {
     let response = call.await.unwrap().unwrap().into_inner();
     assert_eq!(end(&response).0, OutcomeKind::Canceled);
     assert_eq!(exit_status(&mut daemon).await, ExitStatus::from_raw(0));
-    assert!(daemon.log().contains("asked again to end"));
+    assert!(daemon.log().contains("second request to end"));
     assert_eq!(processes_with(&marker), [""; 0]);
     assert_eq!(daemon.records(), ["started", "ended"]);
 }
@@ -241,7 +241,7 @@ async fn a_killed_keeper_is_replaced_by_one_that_knows_the_hooks_that_run() {
 
     let first = keeper_of(&daemon).unwrap();
     kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
-    let replaced = "the keeper was killed; another has taken its place";
+    let replaced = "the keeper was killed, and another has taken its place";
     until("another keeper", || daemon.log().contains(replaced)).await;
     // It has its name a moment after it is there.
     let mut next = None;
@@ -543,7 +543,7 @@ async fn a_daemon_tells_its_service_manager_what_it_does() {
     until("the hook", || !processes_with(&marker).is_empty()).await;
     terminate(&daemon);
     manager
-        .hears(&["STOPPING=1", "STATUS=draining; hooks that run: 1"])
+        .hears(&["STOPPING=1", "STATUS=draining, running hooks: 1"])
         .await;
     terminate(&daemon);
     run.await.unwrap().ok();

@@ -52,7 +52,7 @@ def test_a_refusal_has_its_reason_and_what_the_operator_can_do(config: Path) -> 
             client.execute(["/bin/echo", "hello"], request_id="asked")
         error = refused.value
         assert (error.reason, error.request_id) == ("CONSENT_REQUIRED", "asked")
-        assert str(error) == "CONSENT_REQUIRED: nobody has allowed this command under this profile"
+        assert str(error) == "CONSENT_REQUIRED: no consent allows this command under this profile"
         assert error.fix == f"hookjail allow --config {config} --profile strict -- /bin/echo hello"
         assert error.fix not in str(error) + repr(error)
         # The control: once that was done, it runs.

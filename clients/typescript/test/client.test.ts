@@ -85,7 +85,7 @@ runtime = "/nonexistent/crun"
     const error = await client.execute({ argv: ["/bin/echo", "never allowed"] }).catch((error: unknown) => error);
     assert(error instanceof Refused && error instanceof HookjailError, String(error));
     assert.deepEqual([error.name, error.reason, error.code], ["Refused", "CONSENT_REQUIRED", "PERMISSION_DENIED"]);
-    assert.match(error.message, /nobody has allowed this command/);
+    assert.match(error.message, /no consent allows this command/);
     assert.match(error.fix ?? "", /hookjail allow .*never allowed/);
     assert.equal(error.requestId, error.metadata["request_id"]);
     assert(error.requestId);

@@ -465,7 +465,7 @@ impl DueHook {
             pipeline,
             request,
         } = self;
-        let not_run = NotRun::of(&hook, &request);
+        let not_run = NotRun::for_hook(&hook, &request);
         let result = match Box::pin(act(call, request, &pipeline, &not_run)).await {
             Done::InProcess(verdict) => HookResult::in_process(hook.name.clone(), *verdict),
             Done::Recorded(recorded) => not_run.result(recorded),
@@ -500,8 +500,8 @@ async fn act(
             }
             Err(refusal) => Err(refusal),
         },
-        Action::Builtin(own) => {
-            let verdict = builtin::verdict(own, hook.mode, &call, &request).await;
+        Action::Builtin(builtin) => {
+            let verdict = builtin::verdict(builtin, hook.mode, &call, &request).await;
             return verdict.unwrap_or_else(|why| not_run.verdict(&why)).into();
         }
         Action::Command(_) if hook.entry.allowed == Some(false) => {
@@ -577,10 +577,10 @@ struct NotRun<'a> {
 }
 
 impl<'a> NotRun<'a> {
-    fn of(hook: &'a Registered, request: &Request) -> Self {
+    fn for_hook(hook: &'a Registered, request: &Request) -> Self {
         let point = request.event.point.clone();
-        // Failure policies do not apply to hooks that were refused, or at which hookjail failed: before a tool call the
-        // verdict is a denial, and where a denial would make the agent go on working it is none.
+        // Failure policies do not apply to hooks that were refused, or at which hookjail failed. Before a tool call the
+        // verdict is a denial. Where a denial would make the agent go on working, the verdict is none.
         let (on_failure, of_entry) = match hook.mode.stop_at(&point) {
             Ok(Stop::Call) => (OnFailure::Closed, OnFailure::Closed),
             Ok(Stop::Ending) => (OnFailure::Contract, OnFailure::Contract),
@@ -629,7 +629,7 @@ impl<'a> NotRun<'a> {
         let verdict = hook.mode.judge(&end, self.on_failure);
         let event = skip.and_then(|why| (hook.mode.facts().skipped)(&end, why));
         // A contract that gives a reason for skipping gets this one.
-        let skip = verdict.skip.map(|own| skip.unwrap_or(own));
+        let skip = verdict.skip.map(|reason| skip.unwrap_or(reason));
         (Verdict { skip, ..verdict }, event)
     }
 
@@ -638,7 +638,7 @@ impl<'a> NotRun<'a> {
         let (verdict, event) = match recorded.answer() {
             // Whether it ran is not known.
             Answer::Fault => {
-                let message = "hookjail failed; its log says why";
+                let message = "hookjail failed; see its log";
                 (self.judge(message, Some(Skip::Refused)).0, None)
             }
             Answer::Outcome { interpreted, .. } => {
@@ -695,7 +695,7 @@ fn tool_call(request: &Request) -> Result<(String, String), InvalidField> {
     let known = request.envelope.tool.as_ref();
     let one_of = |names: [&str; 2]| names.into_iter().find_map(|name| event.last(name));
     let name = match one_of(["toolName", "tool_name"]) {
-        Some(own) => text(own),
+        Some(value) => text(value),
         None => known.map(|tool| tool.name.clone()),
     };
     let name = name.filter(|name| !name.is_empty()).ok_or_else(|| {
@@ -703,7 +703,7 @@ fn tool_call(request: &Request) -> Result<(String, String), InvalidField> {
         InvalidField::new("tool.name", problem)
     })?;
     let input = match one_of(["toolInput", "tool_input"]) {
-        Some(own) => own.get().to_owned(),
+        Some(value) => value.get().to_owned(),
         None => known
             .and_then(|tool| tool.input.as_ref())
             .map_or_else(String::new, |input| input.as_str().to_owned()),
@@ -716,7 +716,7 @@ fn skip_of(refusal: &Refusal) -> Skip {
     const OF_COMMANDS: [&str; 2] = ["hook.argv", "hook.shell"];
 
     let field = refusal.field.as_ref().map_or("", |field| &*field.field);
-    let is_of_command = OF_COMMANDS.iter().any(|own| field.starts_with(own));
+    let is_of_command = OF_COMMANDS.iter().any(|prefix| field.starts_with(prefix));
     let known = [
         (Reason::BackendUnconfirmed, Skip::BackendUnconfirmed),
         (Reason::ConsentRequired, Skip::ConsentRefused),

@@ -19,8 +19,8 @@ pub(crate) struct GitPlaces {
 impl GitPlaces {
     /// Returns both, or one where they are the same or lie in each other.
     pub(crate) fn outermost(&self) -> impl Iterator<Item = &Path> {
-        let own = (!self.own.starts_with(&self.common)).then_some(&*self.own);
-        [&*self.common].into_iter().chain(own)
+        let own_directory = (!self.own.starts_with(&self.common)).then_some(&*self.own);
+        [&*self.common].into_iter().chain(own_directory)
     }
 
     /// Finds those of a working tree; `None` where its `.git` is a directory with all of it, or git would find no repository either.
@@ -46,24 +46,24 @@ impl GitPlaces {
         }
         let named_own =
             line(&link)?.and_then(|text| named(workspace, text.strip_prefix("gitdir: ")?));
-        let Some(own) = named_own else {
+        let Some(own_directory) = named_own else {
             return Ok(None);
         };
-        let shared = line(&own.join("commondir"))?;
+        let shared = line(&own_directory.join("commondir"))?;
         let common = match &shared {
-            None => Some(own.clone()),
-            Some(text) => named(&own, text),
+            None => Some(own_directory.clone()),
+            Some(text) => named(&own_directory, text),
         };
         let is_repository = |common: &PathBuf| {
-            own.join("HEAD").symlink_metadata().is_ok() && common.join("objects").is_dir()
+            own_directory.join("HEAD").symlink_metadata().is_ok() && common.join("objects").is_dir()
         };
         let Some(common) = common.filter(is_repository) else {
             return Ok(None);
         };
         let names_the_tree = match shared {
-            Some(_) if own.parent() != Some(&common.join("worktrees")) => false,
-            Some(_) => leads_to(&own, line(&own.join("gitdir"))?, &link),
-            None => leads_to(&own, work_tree(&own)?, workspace),
+            Some(_) if own_directory.parent() != Some(&common.join("worktrees")) => false,
+            Some(_) => leads_to(&own_directory, line(&own_directory.join("gitdir"))?, &link),
+            None => leads_to(&own_directory, work_tree(&own_directory)?, workspace),
         };
         if !names_the_tree {
             let repair = match shared {
@@ -72,16 +72,19 @@ impl GitPlaces {
             };
             return Err(Unfit::Another(format!(
                 "`{}` does not name it as its working tree; remove `.git`, or where that is the tree's own repository {repair}",
-                own.display()
+                own_directory.display()
             )));
         }
-        Ok(Some(Self { common, own }))
+        Ok(Some(Self {
+            common,
+            own: own_directory,
+        }))
     }
 }
 
 impl GitPlaces {
-    /// Finds the nearest working tree around a directory that has no `.git`, with the directories of its repository, as git would look for
-    /// it: of the same owner, on the same file system.
+    /// Finds the nearest working tree around a directory that has no `.git`, with the directories of its repository. As git would, it
+    /// looks for one of the same owner, on the same file system.
     ///
     /// `None` where there is none, or the tree's own repository is not there as a whole.
     pub(super) fn around(directory: &Path, owner: u32) -> Option<(PathBuf, Self)> {
@@ -189,7 +192,7 @@ mod tests {
     use super::*;
 
     /// A directory with a working tree `tree`, and a repository `main` of somebody else's.
-    fn beside() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    fn tree_and_repository() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         let (tree, main) = (root.join("tree"), root.join("main/.git"));
@@ -210,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_linked_tree_has_its_own_directory_and_the_common_one_and_must_be_named_there() {
-        let (_directory, tree, common) = beside();
+        let (_directory, tree, common) = tree_and_repository();
         let linked = common.join("worktrees/tree");
         assert_eq!(GitPlaces::find(&tree).unwrap(), None);
         assert_eq!(GitPlaces::find(common.parent().unwrap()).unwrap(), None);
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_directory_in_a_tree_has_the_repository_of_the_nearest_tree_of_the_same_owner() {
-        let (_directory, tree, common) = beside();
+        let (_directory, tree, common) = tree_and_repository();
         let main = common.parent().unwrap();
         let owner = main.metadata().unwrap().uid();
         let sub = main.join("a/b");
@@ -260,7 +263,7 @@ mod tests {
 
     #[test]
     fn another_trees_repository_is_no_part_of_a_tree_that_names_it() {
-        let (_directory, tree, main) = beside();
+        let (_directory, tree, main) = tree_and_repository();
         let refused = |why: &str| {
             let error = GitPlaces::find(&tree).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
@@ -276,7 +279,7 @@ mod tests {
             refused("core.worktree");
             fs::remove_file(main.join("config")).unwrap();
         }
-        // A directory of the tree's own that says all of it of itself, and leads there.
+        // A directory of the tree's own that has all of a repository, and leads there.
         let fake = tree.join("fake");
         repository(&fake);
         write(fake.join("gitdir"), &format!("{}/.git\n", tree.display()));
@@ -293,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_repository_elsewhere_counts_where_its_configuration_names_the_tree() {
-        let (_directory, tree, main) = beside();
+        let (_directory, tree, main) = tree_and_repository();
         let module = main.join("modules/tree");
         repository(&module);
         let path = tree.display().to_string();

@@ -3,7 +3,7 @@
 //! A request travels in one direction. Each stage takes the value of the stage before by move:
 //!
 //! ```text
-//! wire::decode → Gate::admit → Plan::resolve → Audit::start → Confined::start → Confined::run → Interpreted::of → Audit::end → wire::encode
+//! wire::decode → Gate::admit → Plan::resolve → Audit::start → Confined::start → Confined::run → Interpreted::from_ended → Audit::end → wire::encode
 //!  Request        Admitted      Plan            Announced      Confined          Ended           Interpreted       Recorded     reply
 //! ```
 //!

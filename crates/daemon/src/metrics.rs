@@ -1,7 +1,7 @@
 //! Counts what a daemon does, and renders the counts for Prometheus.
 //!
-//! Recording is on the path of every call. It costs atomics, and for the labels of a run and of a refusal a lookup under a
-//! read lock, for which a caller waits only while another one adds a combination that is new.
+//! Recording is on the path of every call. Each costs atomics, and for the labels of a run and of a refusal a lookup under a
+//! read lock. A caller waits for the lock only while another one adds a combination that is new.
 //!
 //! Label values are names of this crate's enums and of profiles that the operator configured, so no caller can add one.
 
@@ -38,7 +38,7 @@ const DECISIONS: [Decision; 5] = [
 /// The axis of denials that no axis covers.
 const OTHER: &str = "other";
 
-/// Bounds of what takes microseconds where nobody waits, seconds.
+/// Bounds of times that are microseconds without a queue, seconds.
 const SHORT: [f64; 13] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 10.0, 60.0,
 ];
@@ -128,7 +128,7 @@ pub(crate) struct DiskLevels {
     pub(crate) state_free: Option<u64>,
 }
 
-/// What is read of the daemon at the time of a scrape.
+/// Values that are read of the daemon at the time of a scrape.
 #[derive(Debug)]
 pub(crate) struct Levels<'a> {
     /// The measures of the state's disk.
@@ -145,7 +145,7 @@ pub(crate) struct Levels<'a> {
     pub(crate) queued: usize,
     /// Places that are taken.
     pub(crate) running: usize,
-    /// Processes that wait for runs, runs that began in one, and those that were thrown away.
+    /// Processes that wait for runs, runs that began in one, and those that were discarded.
     pub(crate) waiting: WaitingLevels,
 }
 
@@ -157,22 +157,23 @@ impl Metrics {
     /// Fails where two metrics have one name.
     pub(crate) fn new() -> Result<Self, MetricsError> {
         let registry = Registry::new();
-        let of = Registering(&registry);
-        let coverage = of.counters(
+        let registering = Registering(&registry);
+        let coverage = registering.counters(
             "run_axes",
             "Axes of ended runs, by what the backend did about them.",
             &["axis", "coverage"],
         )?;
-        let denials = of.counters(
+        let denials = registering.counters(
             "denials",
-            "System calls that hooks were denied, but for those that C libraries make on their own.",
+            "Syscalls that hooks were denied, but for those that C libraries make on their own.",
             &["axis"],
         )?;
-        let dispatches = of.counters("dispatches", "Dispatches, by decision.", &["decision"])?;
+        let dispatches =
+            registering.counters("dispatches", "Dispatches, by decision.", &["decision"])?;
         for decision in DECISIONS {
             dispatches.with_label_values(&[decision.as_str()]);
         }
-        let egress_bytes = of.counters(
+        let egress_bytes = registering.counters(
             "egress_bytes",
             "Bytes of hooks' connections to named hosts, by direction.",
             &["direction"],
@@ -180,7 +181,7 @@ impl Metrics {
         for direction in [SENT, RECEIVED] {
             egress_bytes.with_label_values(&[direction]);
         }
-        let egress_connections = of.counters(
+        let egress_connections = registering.counters(
             "egress_connections",
             "Connections of hooks to named hosts, and attempts, by outcome.",
             &["outcome"],
@@ -188,71 +189,79 @@ impl Metrics {
         for outcome in EGRESS_OUTCOMES {
             egress_connections.with_label_values(&[outcome]);
         }
-        let notices = of.counters("notices", "Notices of hooks, by outcome.", &["outcome"])?;
+        let notices =
+            registering.counters("notices", "Notices of hooks, by outcome.", &["outcome"])?;
         for outcome in NoticeOutcome::ALL {
             notices.with_label_values(&[outcome.as_str()]);
         }
-        let refusals = of.counters("refusals", "Refused requests, by reason.", &["reason"])?;
+        let refusals =
+            registering.counters("refusals", "Refused requests, by reason.", &["reason"])?;
         for reason in Reason::ALL {
             refusals.with_label_values(&[reason.as_str()]);
         }
-        let profiles = of.gauges(
+        let profiles = registering.gauges(
             "profiles",
-            "Profiles, by whether a backend confirmed them on this host. Those that are still to be tested after a start are in neither.",
+            "Profiles, by whether a backend confirmed them on this host. Profiles still to be tested after a start are in neither.",
             &["state"],
         )?;
-        let build = of.gauges("build_info", "The version of the daemon.", &["version"])?;
+        let build = registering.gauges("build_info", "The version of the daemon.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        of.gauge(
-            "start_time_seconds",
-            "When the daemon started, Unix seconds.",
-        )?
-        .set(now());
+        registering
+            .gauge(
+                "start_time_seconds",
+                "When the daemon started, Unix seconds.",
+            )?
+            .set(now());
         Ok(Self {
-            axes: Axes::from_fn(|axis| AxisCounters::of(axis, &coverage, &denials)),
+            axes: Axes::from_fn(|axis| AxisCounters::new(axis, &coverage, &denials)),
             denials_of_no_axis: denials.with_label_values(&[OTHER]),
             dispatches,
             egress_bytes,
             egress_connections,
-            faults: of.counter("faults", "Requests at which hookjail itself failed.")?,
-            loaded: of.gauge(
+            faults: registering.counter("faults", "Requests at which hookjail itself failed.")?,
+            loaded: registering.gauge(
                 "last_reload_timestamp_seconds",
                 "When the configuration in force was loaded, Unix seconds.",
             )?,
-            loaded_last: of.gauge(
+            loaded_last: registering.gauge(
                 "last_reload_successful",
-                "Whether the last reload took effect; while it is 0, an older configuration is in force.",
+                "Whether the last reload took effect. While 0, an older configuration is in force.",
             )?,
             notices,
-            policy: of.gauges(
+            policy: registering.gauges(
                 "policy_info",
                 "The version of the administrator's files in force.",
                 &["version"],
             )?,
             profiles,
-            queue: of.histogram(
+            queue: registering.histogram(
                 "queue_seconds",
                 "Time of runs in the queue, with the time of questions to the operator.",
                 &SHORT,
             )?,
             refusals,
-            reload_failures: of.counter("reload_failures", "Reloads that were refused.")?,
-            run: of.histogram("run_seconds", "Time of hooks from release to end.", &LONG)?,
-            runs: of.counters(
+            reload_failures: registering
+                .counter("reload_failures", "Reloads that were refused.")?,
+            run: registering.histogram(
+                "run_seconds",
+                "Time of hooks from release to end.",
+                &LONG,
+            )?,
+            runs: registering.counters(
                 "runs",
                 "Runs that ended, by contract, outcome and profile.",
                 &["contract", "outcome", "profile"],
             )?,
-            setup: of.histogram(
+            setup: registering.histogram(
                 "setup_seconds",
                 "Time of runs from arrival to release, without that in the queue.",
                 &SHORT,
             )?,
-            spans_dropped: of.counter(
+            spans_dropped: registering.counter(
                 "spans_dropped",
-                "Spans that no collector took: it was away or behind, or rejected them.",
+                "Spans that no collector took, as it was away or behind, or rejected them.",
             )?,
-            unconfined: of.counter("unconfined_runs", "Runs that nothing confined.")?,
+            unconfined: registering.counter("unconfined_runs", "Runs that nothing confined.")?,
             registry,
         })
     }
@@ -392,7 +401,7 @@ impl Metrics {
 }
 
 impl AxisCounters {
-    fn of(axis: Axis, coverage: &IntCounterVec, denials: &IntCounterVec) -> Self {
+    fn new(axis: Axis, coverage: &IntCounterVec, denials: &IntCounterVec) -> Self {
         let covered = |as_what| coverage.with_label_values(&[axis.name(), as_what]);
         Self {
             degraded: covered("degraded"),
@@ -449,12 +458,12 @@ impl Levels<'_> {
             )?,
             level(
                 "journal_last_failure_timestamp_seconds",
-                "When a record last could not be written, Unix seconds; 0: never.",
+                "When a record last could not be written, Unix seconds, or 0 for never.",
                 precise(journal.last_failure()),
             )?,
             level(
                 "journal_writable",
-                "Whether the journal can be written; while it is 0, no hook runs.",
+                "Whether the journal can be written. While 0, no hook runs.",
                 f64::from(u8::from(self.journal_writable)),
             )?,
             level(
@@ -494,7 +503,7 @@ impl Levels<'_> {
             )?,
             count(
                 "warm_discarded",
-                "Waiting processes that were thrown away unused: others needed their place or what they hold, or they waited too long.",
+                "Waiting processes that were discarded unused: others needed their place or resources, or they waited too long.",
                 self.waiting.discarded,
             )?,
         ];
@@ -655,16 +664,16 @@ mod tests {
     fn every_value_of_a_closed_label_is_there_from_the_start_and_no_run() {
         let samples = samples(&Metrics::new().unwrap());
 
-        let of = |name: &str| {
+        let count_of = |name: &str| {
             let begins = format!("hookjail_{name}{{");
             let found = samples.iter().filter(|it| it.starts_with(&begins));
             found.count()
         };
-        assert_eq!(of("refusals_total"), Reason::ALL.len());
-        assert_eq!(of("dispatches_total"), DECISIONS.len());
-        assert_eq!(of("denials_total"), Axis::ALL.len() + 1);
-        assert_eq!(of("run_axes_total"), 3 * Axis::ALL.len());
-        assert_eq!(of("runs_total"), 0);
+        assert_eq!(count_of("refusals_total"), Reason::ALL.len());
+        assert_eq!(count_of("dispatches_total"), DECISIONS.len());
+        assert_eq!(count_of("denials_total"), Axis::ALL.len() + 1);
+        assert_eq!(count_of("run_axes_total"), 3 * Axis::ALL.len());
+        assert_eq!(count_of("runs_total"), 0);
         let build = format!(
             "hookjail_build_info{{version=\"{}\"}} 1",
             env!("CARGO_PKG_VERSION")
@@ -841,15 +850,15 @@ hookjail_unconfined_runs_total 1"
 
     /// Renders the table of `docs/operations.md`.
     fn table(text: &str) -> String {
-        let mut table = "\n| metric | type | what it says |\n|---|---|---|\n".to_owned();
+        let mut table = "\n| metric | type | meaning |\n|---|---|---|\n".to_owned();
         let lines: Vec<_> = text.lines().collect();
-        for (at, line) in lines.iter().enumerate() {
+        for (index, line) in lines.iter().enumerate() {
             let Some(line) = line.strip_prefix("# HELP ") else {
                 continue;
             };
             let (name, help) = line.split_once(' ').unwrap();
-            let (_, kind) = lines[at + 1].rsplit_once(' ').unwrap();
-            let sample = lines[at + 2].split_once('{').unwrap_or_default().1;
+            let (_, kind) = lines[index + 1].rsplit_once(' ').unwrap();
+            let sample = lines[index + 2].split_once('{').unwrap_or_default().1;
             let labels = sample
                 .split("=\"")
                 .filter_map(|it| it.rsplit(['"', ',']).next());
@@ -896,7 +905,7 @@ hookjail_unconfined_runs_total 1"
         }
         assert_eq!(
             written, table,
-            "docs/operations.md has other metrics; this writes them: UPDATE_DOCS=1 cargo test --lib the_table_in_the_docs"
+            "docs/operations.md has other metrics; run `UPDATE_DOCS=1 cargo test --lib the_table_in_the_docs`"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Internals that this crate's own tests, benchmarks, fuzz targets and examples use. No API: it changes without notice.
+//! Internals that this crate's own tests, benchmarks, fuzz targets and examples use. No API, and subject to change without notice.
 //!
 //! The modules are named after those of which they show a part. Nothing here starts a process past `pipeline`. The crate itself uses nothing of it (`tests/imports.rs`).
 

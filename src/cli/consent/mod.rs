@@ -357,7 +357,7 @@ pub(super) fn record<'a>(
     let all: Vec<_> = all.collect();
     let entries = all.iter().map(|bound| bound.entry.clone());
     let list = Allowlist::record_all(&path, entries.collect())?;
-    let approved = Approved::beside(&path);
+    let approved = Approved::for_allowlist(&path);
     for BoundConsent {
         policy, scripts, ..
     } in all

@@ -54,7 +54,7 @@ impl<'a> Book<'a> {
     pub(in crate::cli) fn open(config: &'a Config) -> Result<Self, Failure> {
         let path = config.allowlist();
         Ok(Self {
-            approved: Approved::beside(&path),
+            approved: Approved::for_allowlist(&path),
             ground: Ground::read(config).map_err(|failure| failure.message),
             list: Allowlist::load(&path)?,
             config,

@@ -49,7 +49,7 @@ pub(super) fn read(
         return Err(ConfigProblem::key("container.runtime", not_plain(&path)));
     }
     if path.file_name().is_some_and(|name| name == "docker") {
-        let problem = "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun or runc";
+        let problem = "is Docker, a client of a service that outlives it and keeps its own images; name crun or runc";
         return Err(ConfigProblem::key("container.runtime", problem));
     }
     match kind.or_else(|| RuntimeKind::from_program(&path)) {
@@ -57,7 +57,7 @@ pub(super) fn read(
         None => Err(ConfigProblem::key(
             "container.kind",
             format!(
-                "is not set, and `{}` does not say by its name which runtime it is: crun or runc",
+                "is not set, and the name of `{}` does not identify the runtime; set it to crun or runc",
                 path.display()
             ),
         )),
@@ -81,7 +81,7 @@ fn root(
     };
     if !is_plain(&path) {
         let problem = format!(
-            "{}; an image has no name here: unpack it, and name the directory and its digest",
+            "{}, and images have no names; name the directory of an unpacked image, and its digest",
             not_plain(&path)
         );
         return Err(ConfigProblem::key("container.root", problem));
@@ -102,7 +102,7 @@ fn root(
     let mut others = order.named().into_iter();
     if let Some(other) = others.find(|name| *name != BackendName::CONTAINER) {
         let problem = format!(
-            "is set, and a list of backends names `{}`, under which hooks find the host's files under the same names: have lists name `container` alone",
+            "is set, but the listed backend `{}` shows hooks the host's files under the same names; list `container` alone",
             other.as_str()
         );
         return Err(ConfigProblem::key("container.root", problem));

@@ -51,11 +51,13 @@ impl ProcessEnv {
         Self {
             accept_hooks: is_one("HOOKJAIL_ACCEPT_HOOKS"),
             own_accepts: own_consents()
-                .filter(|(_, own)| is_one(own.accept))
+                .filter(|(_, consent)| is_one(consent.accept))
                 .map(|(contract, _)| contract)
                 .collect(),
             own_allowlists: own_consents()
-                .filter_map(|(contract, own)| Some((contract, absolute_variable(own.allowlist)?)))
+                .filter_map(|(contract, consent)| {
+                    Some((contract, absolute_variable(consent.allowlist)?))
+                })
                 .collect(),
             path: env::var_os("PATH").map_or_else(Vec::new, |path| {
                 let directories = env::split_paths(&path);
@@ -79,11 +81,12 @@ impl ProcessEnv {
         let place = place.ok_or_else(|| {
             let tried: Vec<_> = places.map(|it| format!("`{}`", it.display())).collect();
             io::Error::other(format!(
-                "there is no directory for the socket: this user cannot write in {}, or others could replace what is in it; set TMPDIR",
+                "there is no directory for the socket: this user cannot write in {}, or others can replace its files; set TMPDIR",
                 tried.join(" and in ")
             ))
         })?;
-        // Short: the path of a socket has 107 bytes at most. Nobody can take the name first and be believed: the directory is made new.
+        // Short, as the path of a socket has 107 bytes at most. A name that another user takes first is an error, as the directory is
+        // created new.
         let (_, random) = uuid::Uuid::now_v7().as_u64_pair();
         Ok(place.join(format!("hookjail-{random:016x}")))
     }
@@ -103,12 +106,12 @@ impl ProcessEnv {
 
     /// Returns the runtimes' own allowlists, by contract.
     pub(super) fn own_allowlists(&self) -> BTreeMap<&'static str, PathBuf> {
-        let path = |contract: &str, own: OwnConsent| {
-            let usual = || Some(self.paths.home.as_ref()?.join(own.usual));
+        let path = |contract: &str, consent: OwnConsent| {
+            let usual = || Some(self.paths.home.as_ref()?.join(consent.usual));
             self.own_allowlists.get(contract).cloned().or_else(usual)
         };
         own_consents()
-            .filter_map(|(contract, own)| Some((contract, path(contract, own)?)))
+            .filter_map(|(contract, consent)| Some((contract, path(contract, consent)?)))
             .collect()
     }
 
@@ -138,12 +141,12 @@ fn is_own_to_use(directory: &Path) -> bool {
     let Ok(found) = std::fs::metadata(directory) else {
         return false;
     };
-    let (own, is_sticky) = (nix::unistd::geteuid().as_raw(), found.mode() & 0o1000 != 0);
+    let (own_uid, is_sticky) = (nix::unistd::geteuid().as_raw(), found.mode() & 0o1000 != 0);
     let is_safe = is_sticky || found.mode() & 0o022 == 0;
     let usable = AccessFlags::W_OK | AccessFlags::X_OK;
     directory.is_absolute()
         && found.is_dir()
-        && [own, 0].contains(&found.uid())
+        && [own_uid, 0].contains(&found.uid())
         && is_safe
         && access(directory, usable).is_ok()
 }

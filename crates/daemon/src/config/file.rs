@@ -74,7 +74,7 @@ pub struct ConfigFile {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ContainerEntry {
-    /// The command line that the runtime understands, where its name does not tell.
+    /// The command line that the runtime understands, where its name does not identify the runtime.
     pub(crate) kind: Option<RuntimeKind>,
     /// The root file system of containers: the absolute path of an unpacked image. Default: the host's.
     pub(crate) root: Option<PathBuf>,
@@ -188,7 +188,7 @@ impl Default for BackendsEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsentEntry {
-    /// Whether `HOOKJAIL_ACCEPT_HOOKS=1`, and runtimes' own variables like it, may accept commands that nobody allowed.
+    /// Whether `HOOKJAIL_ACCEPT_HOOKS=1`, and runtimes' own variables like it, may accept commands without a consent.
     pub(crate) accept_hooks: bool,
     /// Users who may answer questions, beside the daemon's own user.
     pub(crate) operators: Vec<UserEntry>,

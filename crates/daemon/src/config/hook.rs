@@ -33,14 +33,14 @@ pub(super) fn read(
     let found = match (entry.contract.take(), entry.point.take()) {
         (Some(contract), Some(point)) => registered(index, entry, &contract, point),
         (None, Some(_)) => {
-            let problem = "must say whose rules hold at the `point`";
+            let problem = "must name the contract whose rules hold at the `point`";
             Err(ConfigProblem::key("hook.contract", problem))
         }
         (None, None) if is_statement(&entry) => {
             statement(entry).map(|statement| (Some(statement), None))
         }
         (_, None) => {
-            let problem = "must say when the hook runs";
+            let problem = "must name the point at which the hook runs";
             Err(ConfigProblem::key("hook.point", problem))
         }
     };
@@ -52,8 +52,8 @@ const REQUIRED_NAME: usize = 64;
 
 /// Reads a required hook of one of the administrator's files.
 ///
-/// Its command is a list of words, program first: of a shell's line not every file could be found. It fails closed unless the
-/// entry has another `on_failure` or is advisory.
+/// Its command is a list of words, program first: of a shell's line not every file could be found. The hook fails closed unless
+/// the entry has another `on_failure` or is advisory.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ pub(super) fn required(file: &Path, mut entry: HookEntry) -> Result<Registered, 
             entry.on_failure = Some("closed".to_owned());
         }
         let (Some(contract), Some(point)) = (entry.contract.take(), entry.point.take()) else {
-            let problem = "and `contract` must say when the hook runs";
+            let problem = "and `contract` must name the point at which the hook runs";
             return Err(ConfigProblem::key("hook.point", problem));
         };
         // Without the settings of a command, which would count for requests of users too.
@@ -131,8 +131,8 @@ fn of_required(problem: ConfigProblem) -> ConfigProblem {
 fn statement(entry: HookEntry) -> Result<ConfiguredHook, ConfigProblem> {
     let (_, profiles) = profiles(&entry)?;
     let Some(CommandWords::Argv(command)) = entry.command else {
-        let problem = "must be program and arguments as a list where there is no `contract` to say which shell \
-                       runs a line";
+        let problem =
+            "must be a list of program and arguments where no `contract` names the shell of a line";
         return Err(ConfigProblem::key("hook.command", problem));
     };
     not_empty(&command)?;
@@ -293,11 +293,11 @@ fn rule(entry: RuleEntry, contract: &str) -> Result<Rule, ConfigProblem> {
         timeout,
     } = entry;
     if name.is_none() && point.is_none() && command.is_none() {
-        let problem = "must say which hooks it is for: by `name`, `point` or `command`; for all of them the file has `profile`";
+        let problem = "must name its hooks by `name`, `point` or `command`; set `profile` of the file for all of them";
         return Err(ConfigProblem::key(KEY, problem));
     }
     if profile.is_none() && timeout.is_none() && failure.is_none() && kind.is_none() {
-        let problem = "must say something about them: `profile`, `timeout`, `on_failure` or `kind`";
+        let problem = "must set `profile`, `timeout`, `on_failure` or `kind`";
         return Err(ConfigProblem::key(KEY, problem));
     }
     let advisory = is_advisory("hooks_file.rule.kind", kind.as_deref(), failure.as_deref())?;
@@ -425,7 +425,7 @@ fn action(
     entry: &mut HookEntry,
 ) -> Result<(Action, Option<Vec<String>>), ConfigProblem> {
     if entry.builtin.is_none() && !entry.args.is_empty() {
-        let problem = "are a `builtin`'s; those of a command stand in `command`";
+        let problem = "are for a `builtin`; put arguments of a command into `command`";
         return Err(ConfigProblem::key("hook.args", problem));
     }
     let (key, problem) = match (

@@ -1,6 +1,6 @@
 //! The administrator's files: values that every other configuration of this host may only narrow.
 //!
-//! They have keys of a configuration, as far as [`RULES`] say what narrows them. A key that only these files set has their value;
+//! Their keys are those keys of a configuration that have a rule in [`RULES`]. A key that only these files set has their value;
 //! one that both set is an error where the configuration's is wider.
 
 mod files;
@@ -32,7 +32,7 @@ pub(super) const REQUIRED: &str = "required";
 /// The longest version, characters.
 const VERSION_CHARACTERS: usize = 64;
 
-/// What narrows a value.
+/// Condition under which a value narrows another.
 #[derive(Clone, Copy, Debug)]
 enum Rule {
     /// A number or a size that is no larger.
@@ -106,7 +106,7 @@ impl Managed {
         if let Some(key) = unmanageable {
             let known: Vec<_> = RULES.iter().map(|(key, _)| *key).collect();
             return Err(ConfigProblem::Syntax(format!(
-                "`{key}` cannot be managed here; these can: {REQUIRED}, {VERSION}, {}",
+                "`{key}` cannot be managed here; use one of {REQUIRED}, {VERSION}, {}",
                 known.join(", ")
             )));
         }
@@ -158,14 +158,17 @@ impl Managed {
     /// # Errors
     ///
     /// Names a key whose value is wider than here.
-    pub(super) fn narrow(&self, mut own: Table) -> Result<Table, ConfigProblem> {
+    pub(super) fn narrow(&self, mut configuration: Table) -> Result<Table, ConfigProblem> {
         for (key, rule) in RULES {
-            let limit = at(&self.table, key);
-            match (at(&own, key), limit.or_else(|| self.implied(key))) {
+            let limit = value_at(&self.table, key);
+            match (
+                value_at(&configuration, key),
+                limit.or_else(|| self.implied(key)),
+            ) {
                 (_, None) => continue,
                 (None, Some(_)) => {
                     if let Some(limit) = limit {
-                        put(&mut own, key, limit.clone());
+                        put(&mut configuration, key, limit.clone());
                     }
                 }
                 (Some(value), Some(limit)) if rule.holds(value, limit) => {}
@@ -173,19 +176,19 @@ impl Managed {
             }
             if key == "backends.order"
                 && let Some(limit) = limit
-                && let Some(Value::Table(profiles)) = at(&own, "backends.profiles")
+                && let Some(Value::Table(profiles)) = value_at(&configuration, "backends.profiles")
                 && let Some(wider) = profiles.values().find(|it| !rule.holds(it, limit))
             {
                 return Err(self.wider("backends.profiles", wider, limit));
             }
         }
-        Ok(own)
+        Ok(configuration)
     }
 
     /// Returns the limit of a key that the file leaves to another: with a proxy of the administrator's no host is reached without it.
     fn implied(&self, key: &str) -> Option<&'static Value> {
         const NONE: &Value = &Value::Array(Vec::new());
-        let has_proxy = at(&self.table, "egress.proxy").is_some();
+        let has_proxy = value_at(&self.table, "egress.proxy").is_some();
         (has_proxy && key == "egress.direct").then_some(NONE)
     }
 
@@ -216,17 +219,17 @@ impl Rule {
             }
             Self::Kept(kept) => limit.as_bool() != Some(kept) || value.as_bool() == Some(kept),
             Self::Within => {
-                list().is_some_and(|(own, limit)| own.iter().all(|item| limit.contains(item)))
+                list().is_some_and(|(values, limit)| values.iter().all(|item| limit.contains(item)))
             }
-            Self::Below => list().is_some_and(|(own, limit)| {
+            Self::Below => list().is_some_and(|(values, limit)| {
                 let limits: Vec<_> = limit.iter().filter_map(url).collect();
-                own.iter().all(|item| {
+                values.iter().all(|item| {
                     url(item).is_some_and(|item| limits.iter().any(|limit| item.is_within(limit)))
                 })
             }),
-            Self::Hosts => list().is_some_and(|(own, limit)| {
+            Self::Hosts => list().is_some_and(|(values, limit)| {
                 let limits: Vec<_> = limit.iter().filter_map(host).collect();
-                own.iter().all(|item| {
+                values.iter().all(|item| {
                     host(item).is_some_and(|item| limits.iter().any(|limit| item.is_within(limit)))
                 })
             }),
@@ -282,7 +285,7 @@ fn rule(key: &str) -> Option<Rule> {
     found.map(|(_, rule)| *rule)
 }
 
-/// Returns the keys of a file: those of its sections, with the section before them.
+/// Returns the keys of a file. A key of a section has the section's name before it.
 pub(super) fn keys(table: &Table) -> impl Iterator<Item = String> {
     table
         .iter()
@@ -296,7 +299,7 @@ pub(super) fn keys(table: &Table) -> impl Iterator<Item = String> {
 }
 
 /// Returns the value of a key like `section.key`.
-pub(super) fn at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+pub(super) fn value_at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     match key.split_once('.') {
         Some((section, key)) => table.get(section)?.get(key),
         None => table.get(key),
@@ -401,13 +404,13 @@ mod tests {
     }
 
     /// Returns whether a configuration may have a value, where the administrator's file has another.
-    fn may(key: &str, limit: &str, own: &str) -> bool {
+    fn may(key: &str, limit: &str, value: &str) -> bool {
         let (section, name) = key.split_once('.').unwrap();
         let text = |value: &str| format!("[{section}]\n{name} = {value}\n");
-        let own = read_table(&text(own)).unwrap();
-        let narrowed = managed(&text(limit)).narrow(own.clone());
+        let configuration = read_table(&text(value)).unwrap();
+        let narrowed = managed(&text(limit)).narrow(configuration.clone());
         if let Ok(narrowed) = &narrowed {
-            assert_eq!(*narrowed, own, "{key}");
+            assert_eq!(*narrowed, configuration, "{key}");
         }
         narrowed.is_ok()
     }
@@ -491,8 +494,8 @@ mod tests {
     #[test]
     fn an_error_names_the_key_both_values_and_the_file() {
         let limits = managed("[hooks]\nmax_concurrent = 64\n");
-        let own = read_table("[hooks]\nmax_concurrent = 100\n").unwrap();
-        let error = limits.narrow(own).unwrap_err().to_string();
+        let configuration = read_table("[hooks]\nmax_concurrent = 100\n").unwrap();
+        let error = limits.narrow(configuration).unwrap_err().to_string();
         for part in ["`hooks.max_concurrent`", "100", "64", "`/m`"] {
             assert!(error.contains(part), "{error}");
         }
@@ -520,10 +523,13 @@ mod tests {
     #[test]
     fn a_profiles_backends_are_no_way_around() {
         let limits = managed("[backends]\norder = [\"landlock\"]\n");
-        let own =
+        let configuration =
             |list: &str| read_table(&format!("[backends.profiles]\nstrict = {list}\n")).unwrap();
-        assert!(limits.narrow(own("[\"landlock\"]")).is_ok());
-        let error = limits.narrow(own("[\"noop\"]")).unwrap_err().to_string();
+        assert!(limits.narrow(configuration("[\"landlock\"]")).is_ok());
+        let error = limits
+            .narrow(configuration("[\"noop\"]"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("backends.profiles"), "{error}");
     }
 
@@ -572,17 +578,17 @@ mod tests {
     #[test]
     fn variables_that_accept_commands_are_an_error_where_they_may_not() {
         let limits = managed("[consent]\naccept_hooks = false\n");
-        let of = |accept_hooks, own: &[&'static str]| ProcessEnv {
+        let environment = |accept_hooks, own_accepts: &[&'static str]| ProcessEnv {
             accept_hooks,
             paths: UserPaths {
                 home: Some("/home/u".into()),
                 ..UserPaths::default()
             },
-            own_accepts: own.iter().copied().collect(),
+            own_accepts: own_accepts.iter().copied().collect(),
             ..ProcessEnv::default()
         };
-        assert!(Config::narrowed("", Some(&limits), &of(false, &[])).is_ok());
-        for set in [of(true, &[]), of(false, &["a runtime"])] {
+        assert!(Config::narrowed("", Some(&limits), &environment(false, &[])).is_ok());
+        for set in [environment(true, &[]), environment(false, &["a runtime"])] {
             let error = Config::narrowed("", Some(&limits), &set).unwrap_err();
             assert!(
                 error.to_string().contains("consent.accept_hooks"),

@@ -91,11 +91,11 @@ pub(crate) struct ConfiguredHook {
 pub struct Config {
     /// The profile whose runs reach any host, with `hookjail learn --network`. No configuration file has one.
     pub any_host: Option<ProfileName>,
-    /// Who may request runs, besides the daemon's own user.
+    /// Users who may request runs, besides the daemon's own user.
     pub callers: Users,
     /// Operator's settings of commands.
     pub(crate) commands: Vec<ConfiguredHook>,
-    /// What makes containers.
+    /// Runtime that creates containers.
     pub(crate) container_runtime: Option<Runtime>,
     /// The file it was read from.
     pub file: Option<PathBuf>,
@@ -119,7 +119,7 @@ pub struct Config {
     pub policy_version: Option<Arc<str>>,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
-    /// Who may read the records of everybody's requests, besides the daemon's own user.
+    /// Users who may read the records of everybody's requests, besides the daemon's own user.
     pub(crate) readers: Users,
     /// The values of `${home}` and `${cache}` in profiles.
     pub references: References,
@@ -350,7 +350,7 @@ impl Config {
         if !file.consent.accept_hooks
             && (environment.accept_hooks || !environment.own_accepts.is_empty())
         {
-            let problem = "is false, and a variable of the environment says otherwise: unset HOOKJAIL_ACCEPT_HOOKS, and those of runtimes like it";
+            let problem = "is false, and a variable of the environment accepts hooks; unset HOOKJAIL_ACCEPT_HOOKS, and runtimes' variables like it";
             return Err(ConfigProblem::key("consent.accept_hooks", problem));
         }
         places::complete(&mut file, environment)?;
@@ -457,10 +457,10 @@ fn read_table(text: &str) -> Result<toml::Table, ConfigProblem> {
 pub fn admin_beside(socket: &Path) -> PathBuf {
     let mut name = socket.file_stem().unwrap_or_default().to_owned();
     name.push("-admin");
-    let beside = socket.with_file_name(name);
+    let admin = socket.with_file_name(name);
     match socket.extension() {
-        Some(extension) => beside.with_extension(extension),
-        None => beside,
+        Some(extension) => admin.with_extension(extension),
+        None => admin,
     }
 }
 
@@ -476,7 +476,7 @@ fn choice<T, const N: usize>(word: &str, all: [(&str, T); N]) -> Result<T, Strin
         (Some((_, value)), _) => Ok(value),
         (None, Some((last, others))) => {
             let others = others.join(", ");
-            Err(format!("is `{word}`; it can be {others} or {last}"))
+            Err(format!("is `{word}`; use {others} or {last}"))
         }
         (None, None) => Err(format!("is `{word}`")),
     }
@@ -625,11 +625,8 @@ mod tests {
                 problem.contains(&format!("`metrics.listen` is `{address}`")),
                 "{problem}"
             );
-            assert!(problem.contains("say `127.0.0.1:9464`"), "{problem}");
-            assert!(
-                problem.contains("a proxy of this host or a sidecar"),
-                "{problem}"
-            );
+            assert!(problem.contains("use `127.0.0.1:9464`"), "{problem}");
+            assert!(problem.contains("a local proxy or sidecar"), "{problem}");
         }
         for address in [
             "",
@@ -884,11 +881,11 @@ mod tests {
             ),
             (
                 "[[hooks_file]]\ncontract = \"reyn\"\npath = \"/x\"\nrule = [{ profile = \"strict\" }]",
-                "must say which hooks it is for",
+                "must name its hooks",
             ),
             (
                 "[[hooks_file]]\ncontract = \"reyn\"\npath = \"/x\"\nrule = [{ name = \"x\" }]",
-                "must say something about them",
+                "must set `profile`, `timeout`",
             ),
             (
                 "[[hooks_file]]\ncontract = \"loom\"\npath = \"/x\"\nrule = [{ point = \"tool.during\", timeout = \"1s\" }]",

@@ -15,13 +15,13 @@ use hookjail_sys as sys;
 /// The listener over the network.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Network {
-    /// Who its clients are.
+    /// Users that its clients are.
     pub access: Access,
     /// Its address.
     pub listen: SocketAddr,
 }
 
-/// Who the clients over the network are.
+/// Users that the clients over the network are.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
     /// Everybody who can connect is this user.
@@ -101,7 +101,7 @@ pub(super) fn read(entry: NetworkEntry) -> Result<Option<Network>, ConfigProblem
     let access = if plaintext {
         if !address.ip().is_loopback() {
             let problem = format!(
-                "is `{listen}`, and without TLS only loopback addresses are listened at: say `127.0.0.1:{port}` or `[::1]:{port}`, or take `network.plaintext` out and set up certificates",
+                "is `{listen}`, and only loopback addresses need no TLS; use `127.0.0.1:{port}` or `[::1]:{port}`, or replace `network.plaintext` by certificates",
                 port = address.port()
             );
             return Err(ConfigProblem::key("network.listen", problem));
@@ -199,7 +199,7 @@ fn user(key: &'static str, entry: &UserEntry) -> Result<LocalUser, ConfigProblem
         })?;
     if found.uid.is_root() {
         let problem =
-            "is root, and nobody is root from elsewhere: name a user that has only what is needed";
+            "is root, and network clients cannot be root; name a user that has only what is needed";
         return Err(ConfigProblem::key(key, problem));
     }
     let name = CString::new(found.name).map_err(|e| failed(e.into()))?;
@@ -309,11 +309,11 @@ mod tests {
             ),
             (
                 "listen = \"127.0.0.1:1\"\nplaintext = true\nplaintext_user = \"root\"".to_owned(),
-                "nobody is root from elsewhere",
+                "network clients cannot be root",
             ),
             (
                 "listen = \"127.0.0.1:1\"\nplaintext = true\nplaintext_user = 0".to_owned(),
-                "nobody is root from elsewhere",
+                "network clients cannot be root",
             ),
             (
                 "listen = \"127.0.0.1:1\"\nplaintext = true\nplaintext_user = \"@nogroup\""
@@ -378,7 +378,7 @@ mod tests {
             ),
             (
                 "{ name = \"x\", user = \"root\" }",
-                "nobody is root from elsewhere",
+                "network clients cannot be root",
             ),
             ("{ name = \"x\" }", "missing field `user`"),
         ] {

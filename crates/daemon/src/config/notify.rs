@@ -70,11 +70,11 @@ mod tests {
         for root in [true, false] {
             let written = Means::Command(vec!["/x".into(), "-y".into()]);
             assert_eq!(means(&command(&["/x", "-y"]), root), written);
-            let off = NotifyEntry {
+            let disabled = NotifyEntry {
                 enabled: false,
                 ..command(&["/x"])
             };
-            assert_eq!(means(&off, root), Means::Off);
+            assert_eq!(means(&disabled, root), Means::Off);
         }
         for wrong in ["[]", "[\"notify-send\"]", "[\"/x\", \"a\\u0000b\"]"] {
             let text = format!("[notify]\ncommand = {wrong}");

@@ -36,7 +36,7 @@ pub(super) fn complete(
     let written = (server.socket.take(), server.admin_socket.take());
     (server.socket, server.admin_socket) = sockets(written, environment);
     if server.admin_socket.is_some() && server.admin_socket == server.socket {
-        let problem = "is `server.socket`; the two are different sockets";
+        let problem = "is `server.socket`; name a different socket";
         return Err(ConfigProblem::key("server.admin_socket", problem));
     }
     Ok(())

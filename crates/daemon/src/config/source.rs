@@ -81,11 +81,11 @@ impl ConfigSource {
     }
 }
 
-/// Returns `server.socket` and `server.admin_socket` of a file, whatever else is wrong with it.
+/// Returns `server.socket` and `server.admin_socket` of a file, which may be invalid elsewhere.
 fn written_sockets(text: &str) -> (Option<PathBuf>, Option<PathBuf>) {
     // From the table on, as a key without a value ends the reading.
-    let mut from = text.match_indices("[server]").map(|(at, _)| at);
-    let from = from.find(|at| *at == 0 || text[..*at].ends_with('\n'));
+    let mut from = text.match_indices("[server]").map(|(position, _)| position);
+    let from = from.find(|position| *position == 0 || text[..*position].ends_with('\n'));
     let (table, _) = DeTable::parse_recoverable(&text[from.unwrap_or(0)..]);
     let server = table.get_ref().get("server");
     let server = server.and_then(|server| server.get_ref().as_table());

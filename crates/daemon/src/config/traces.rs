@@ -37,7 +37,7 @@ pub(super) fn url<S: Serializer>(
     url.serialize(to_file)
 }
 
-/// Returns the address of a collector on this host: what goes there is not encrypted.
+/// Returns the address of a collector on this host: spans are not encrypted.
 fn local(written: &str) -> Result<SocketAddr, String> {
     let address = written.strip_prefix("http://").map(|address| {
         let address = address.strip_suffix('/').unwrap_or(address);
@@ -48,10 +48,10 @@ fn local(written: &str) -> Result<SocketAddr, String> {
             return Ok(address);
         }
         Some(Ok(_)) => format!(
-            "is `{written}`, and spans go to this host alone, as they are not encrypted: say `http://127.0.0.1:4317`, and let a collector or an agent of this host, or a sidecar, pass them on"
+            "is `{written}`, and unencrypted spans go to this host alone; use `http://127.0.0.1:4317` of a collector, an agent or a sidecar"
         ),
         _ => format!(
-            "is `{written}`, which is no `http://` with an address and a port, no name and no path, such as `http://127.0.0.1:4317` or `http://[::1]:4317`"
+            "is `{written}`; use `http://` with an address and a port, without a name or path, such as `http://127.0.0.1:4317` or `http://[::1]:4317`"
         ),
     })
 }
@@ -76,7 +76,7 @@ mod tests {
             .map_err(|problem| problem.to_string())
     }
 
-    fn at(endpoint: &str) -> Result<TracesEntry, String> {
+    fn read_endpoint(endpoint: &str) -> Result<TracesEntry, String> {
         read(&format!("endpoint = \"{endpoint}\""))
     }
 
@@ -88,7 +88,7 @@ mod tests {
             ("http://127.0.0.1:4317/", "127.0.0.1:4317"),
             ("http://[::1]:1", "[::1]:1"),
         ] {
-            let read = at(endpoint).unwrap();
+            let read = read_endpoint(endpoint).unwrap();
             assert_eq!(read.endpoint, Some(address.parse().unwrap()));
             assert_eq!((read.sample_ratio, &*read.service_name), (1.0, "hookjail"));
         }
@@ -98,7 +98,7 @@ mod tests {
             "http://[::ffff:127.0.0.1]:4317",
             "http://127.0.0.1:0",
         ] {
-            let problem = at(endpoint).unwrap_err();
+            let problem = read_endpoint(endpoint).unwrap_err();
             assert!(
                 problem.contains(&format!("`traces.endpoint` is `{endpoint}`")),
                 "{problem}"
@@ -114,7 +114,7 @@ mod tests {
             "http://127.0.0.1:4317/v1/traces",
             "unix:///run/otel",
         ] {
-            let problem = at(endpoint).unwrap_err();
+            let problem = read_endpoint(endpoint).unwrap_err();
             assert!(problem.contains("an address and a port"), "{problem}");
         }
     }

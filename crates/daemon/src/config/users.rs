@@ -37,7 +37,7 @@ pub(super) fn read(key: &'static str, entries: &[UserEntry]) -> Result<Users, Co
             None => match User::from_name(name).map_err(failed)? {
                 Some(user) => users.uids.push(user.uid.as_raw()),
                 None => {
-                    let why = format!("there is no user `{name}`; a group is written `@{name}`");
+                    let why = format!("there is no user `{name}`; write a group as `@{name}`");
                     return Err(problem(why));
                 }
             },
@@ -65,7 +65,7 @@ pub(super) fn of_file(entry: &UserEntry) -> Result<FileUser, ConfigProblem> {
     })
 }
 
-/// Returns who may call a daemon whose configuration does not say it.
+/// Returns the users who may call a daemon whose configuration does not name any.
 pub(super) fn usual(root: bool) -> Users {
     let mut users = Users::default();
     // Without the group, or a database that can be read, there are none.

@@ -1,4 +1,4 @@
-//! Reads values of keys: what has the type of its key and still cannot be is an error there.
+//! Reads values of keys: a value that has the type of its key and is still invalid is an error at the key.
 
 use std::{
     collections::BTreeMap,
@@ -191,7 +191,7 @@ pub(super) fn cgroup<'de, D: Deserializer<'de>>(from: D) -> Result<CgroupPlace, 
             false => Err("is a path, and only Linux has cgroups".to_owned()),
         },
         other => Err(format!(
-            "is `{other}`; it can be \"auto\", \"none\" or an absolute path without `.` and `..`"
+            "is `{other}`; use \"auto\", \"none\" or an absolute path without `.` and `..`"
         )),
     })
 }
@@ -220,13 +220,13 @@ pub(super) fn listed<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String
 
 /// Reads the address at which metrics are served.
 ///
-/// Whoever can connect can read, so nobody does from elsewhere, where the daemon could not tell who it is.
+/// Metrics have no authentication, so only loopback addresses are accepted.
 pub(super) fn loopback<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
     parsed(from, |written: String| {
         match written.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
             Ok(address) => Err(format!(
-                "is `{written}`, and only loopback addresses are listened at, because whoever reaches the address can read: say `127.0.0.1:{port}` or `[::1]:{port}`, and let a proxy of this host or a sidecar pass it on",
+                "is `{written}`, and without authentication only loopback addresses are allowed; use `127.0.0.1:{port}` or `[::1]:{port}` behind a local proxy or sidecar",
                 port = address.port()
             )),
             Err(_) => Err(format!(

@@ -34,7 +34,7 @@ pub struct Setting {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// No file has it. It may depend on the user and on the environment.
+    /// No file has the key. Its value may depend on the user and on the environment.
     Default,
     /// The configuration.
     File,
@@ -62,15 +62,15 @@ fn view(
     environment: &ProcessEnv,
 ) -> Result<Vec<Setting>, ConfigProblem> {
     let config = Config::narrowed(text, managed, environment)?;
-    let own = read_table(text)?;
+    let written = read_table(text)?;
     let merged = match managed {
-        Some(managed) => managed.narrow(own.clone())?,
-        None => own.clone(),
+        Some(managed) => managed.narrow(written.clone())?,
+        None => written.clone(),
     };
     let setting = |(key, value): (String, Value)| {
-        let (origin, file) = if managed::at(&own, &key).is_some() {
+        let (origin, file) = if managed::value_at(&written, &key).is_some() {
             (Origin::File, path)
-        } else if managed::at(&merged, &key).is_some() {
+        } else if managed::value_at(&merged, &key).is_some() {
             let file = managed.and_then(|managed| managed.file_of(&key));
             (Origin::Managed, file)
         } else {
@@ -113,7 +113,7 @@ pub(super) fn in_force(config: &Config) -> Result<BTreeMap<String, Value>, Confi
         .map_err(|error| ConfigProblem::Syntax(format!("cannot be shown: {error}")))?;
     let mut values = BTreeMap::new();
     for key in managed::keys(&written) {
-        if let Some(value) = managed::at(&written, &key).cloned() {
+        if let Some(value) = managed::value_at(&written, &key).cloned() {
             values.insert(key, value);
         }
     }
@@ -187,25 +187,28 @@ mod tests {
         let limits =
             "[hooks]\nmax_concurrent = 8\nmax_queued = 9\n[profiles]\nallow = [\"strict\"]\n";
         let managed = Managed::parse(Path::new("/m"), limits).unwrap();
-        let own = "[hooks]\nmax_queued = 3\n[[secret]]\nname = \"s\"\npattern = \"hunter2\"\n";
-        let view = view((own, Some(Path::new("/o"))), Some(&managed), &at_home()).unwrap();
-        let of = |key: &str| {
+        let text = "[hooks]\nmax_queued = 3\n[[secret]]\nname = \"s\"\npattern = \"hunter2\"\n";
+        let view = view((text, Some(Path::new("/o"))), Some(&managed), &at_home()).unwrap();
+        let setting = |key: &str| {
             let found = view.iter().find(|it| it.key == key).unwrap();
             let file = found.file.as_deref().and_then(Path::to_str);
             (found.value.to_string(), found.origin, file)
         };
         assert_eq!(
-            of("hooks.max_concurrent"),
+            setting("hooks.max_concurrent"),
             ("8".into(), Origin::Managed, Some("/m"))
         );
         assert_eq!(
-            of("hooks.max_queued"),
+            setting("hooks.max_queued"),
             ("3".into(), Origin::File, Some("/o"))
         );
-        assert_eq!(of("hooks.spawners"), ("4".into(), Origin::Default, None));
-        assert_eq!(of("profiles.allow").1, Origin::Managed);
         assert_eq!(
-            of("paths.state"),
+            setting("hooks.spawners"),
+            ("4".into(), Origin::Default, None)
+        );
+        assert_eq!(setting("profiles.allow").1, Origin::Managed);
+        assert_eq!(
+            setting("paths.state"),
             (
                 "\"/home/u/.local/state/hookjail\"".into(),
                 Origin::Default,
@@ -213,7 +216,7 @@ mod tests {
             )
         );
         assert_eq!(
-            of("secret"),
+            setting("secret"),
             ("\"1 of them\"".into(), Origin::File, Some("/o"))
         );
         assert!(!format!("{view:?}").contains("hunter2"));

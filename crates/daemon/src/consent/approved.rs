@@ -37,7 +37,7 @@ pub struct Approved {
 impl Approved {
     /// Returns the store beside an allowlist.
     #[must_use]
-    pub fn beside(allowlist: &Path) -> Self {
+    pub fn for_allowlist(allowlist: &Path) -> Self {
         Self {
             covered: Arc::default(),
             directory: allowlist.with_extension("approved"),
@@ -108,15 +108,14 @@ impl Approved {
         Some(now.wider_than(&approved))
     }
 
-    /// Returns the diff of a profile against the one that was approved under this digest. It is unified; empty where that one is
-    /// not kept.
+    /// Returns the unified diff of a profile against the one that was approved under this digest; empty where that one is not kept.
     pub(super) fn profile_diff(&self, was: &str, now: &str) -> String {
         let old = self.kept(was);
         old.map_or_else(String::new, |old| of_approved(&old, now, "profile"))
     }
 
-    /// Returns the diff of a script against the content that was approved under this digest. It is unified; empty where that text
-    /// is not kept, or where the script's digest is no longer `now`.
+    /// Returns the unified diff of a script against the content that was approved under this digest. Empty where that text is not
+    /// kept, or where the script's digest is no longer `now`.
     #[must_use]
     pub fn diff(&self, was: &str, path: &str, (script, now): (&File, &str)) -> String {
         let Some(old) = self.kept(was) else {

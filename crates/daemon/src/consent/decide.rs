@@ -70,19 +70,23 @@ pub struct OwnSettings {
 
 impl Operator {
     /// Returns the settings of a request's runtime.
-    fn own(&self, request: &Request) -> Option<&OwnSettings> {
+    fn runtime_settings(&self, request: &Request) -> Option<&OwnSettings> {
         self.own.get(request.contract.facts().contract)
     }
 
     /// Returns the runtimes' own allowlists, by contract.
     fn own_allowlists(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let own = self.own.iter();
-        own.filter_map(|(contract, own)| Some((*contract, own.allowlist.as_deref()?)))
+        let settings = self.own.iter();
+        settings
+            .filter_map(|(contract, settings)| Some((*contract, settings.allowlist.as_deref()?)))
     }
 
     /// Returns whether every command of the request's contract is accepted.
     fn accepts(&self, request: &Request) -> bool {
-        self.accept_all || self.own(request).is_some_and(|own| own.accept_all)
+        self.accept_all
+            || self
+                .runtime_settings(request)
+                .is_some_and(|settings| settings.accept_all)
     }
 }
 
@@ -136,7 +140,8 @@ pub(crate) struct Unhashed<'a> {
 impl Unhashed<'_> {
     /// Builds the refusal of a command without consent, without digests of its files.
     pub(crate) fn refuse(&self) -> Refusal {
-        let why = "nobody has allowed this command, and its files are too large to be hashed before somebody does";
+        let why =
+            "no consent allows this command, and its files are too large to be hashed without one";
         let profile = self.policy.name.as_str();
         let terms = (profile, None);
         refuse(Reason::ConsentRequired, why, self.command, &[], terms)
@@ -222,10 +227,10 @@ impl Consents {
     pub(crate) fn new(rule: ConsentRule) -> Self {
         let (approved, own_allowlists) = match &rule {
             ConsentRule::Operator(operator) => {
-                let own = operator.own.keys();
+                let contracts = operator.own.keys();
                 let readers =
-                    own.map(|contract| (*contract, allowlist::AllowlistReader::default()));
-                let approved = Approved::beside(&operator.allowlist);
+                    contracts.map(|contract| (*contract, allowlist::AllowlistReader::default()));
+                let approved = Approved::for_allowlist(&operator.allowlist);
                 (Some(approved), readers.collect())
             }
             ConsentRule::Given(_) => (None, BTreeMap::new()),
@@ -280,10 +285,10 @@ impl Consents {
     pub async fn revoke(&self, command: String) -> Result<usize, Stop> {
         let operator = self.operator()?.clone();
         let revoke = move || {
-            let own = operator.own_allowlists().map(|(_, path)| path);
-            revoke(&operator.allowlist, own, &command)
+            let lists = operator.own_allowlists().map(|(_, path)| path);
+            revoke(&operator.allowlist, lists, &command)
         };
-        beside(self.turn().await, revoke)
+        on_blocking_thread(self.turn().await, revoke)
             .await?
             .map_err(|error| Fault::new("cannot revoke a consent", error).into())
     }
@@ -292,14 +297,15 @@ impl Consents {
         match &self.rule {
             ConsentRule::Operator(operator) => Ok(operator),
             ConsentRule::Given(_) => {
-                let message = "this daemon serves one command that was typed; it keeps no consents";
+                let message =
+                    "this daemon serves one command that was typed, and keeps no consents";
                 Err(Refusal::new(Reason::Unsupported, message))
             }
         }
     }
 
-    /// Returns whether a command could be admitted, whatever its files contain. It could if hookjail supplies it, a
-    /// consent or a list of the runtime may cover it, everything is accepted, or an operator could answer.
+    /// Returns whether a command could be admitted with any content of its files. That holds where hookjail supplies it,
+    /// a consent or a list of the runtime may cover it, everything is accepted, or an operator could answer.
     ///
     /// # Errors
     ///
@@ -312,8 +318,8 @@ impl Consents {
         if sought.granted && matches!(request.backing, Backing::Own | Backing::Required) {
             return Ok(true);
         }
-        let own = operator.own(request);
-        let has_own_list = own.is_some_and(|own| own.allowlist.is_some());
+        let settings = operator.runtime_settings(request);
+        let has_own_list = settings.is_some_and(|settings| settings.allowlist.is_some());
         Ok(sought.granted
             && (operator.accepts(request) || has_own_list || request.backing == Backing::List)
             || (!sought.preview && self.pending.is_listened_to(&request.id))
@@ -335,7 +341,7 @@ impl Consents {
     }
 
     /// Returns the consents for a command, a profile and a hook's start that mark arguments as data. There are none
-    /// where the list cannot be used; it then allows nothing either.
+    /// where the list cannot be used, which then allows nothing either.
     pub(crate) fn with_data(
         &self,
         command: &str,
@@ -398,7 +404,7 @@ impl Consents {
         };
         // Once a command is bound to content, its runtime's own entries no longer count.
         let has_own = case.request.contract.facts().own_consent.is_some();
-        let own = if has_own && case.granted && !list.binds(case.command) {
+        let own_entry = if has_own && case.granted && !list.binds(case.command) {
             self.own_entry(operator, case, &list)?
         } else {
             None
@@ -410,31 +416,31 @@ impl Consents {
         let scope = list.scope(&lookup(&case.sought(), &[]));
         match rule(
             &check,
-            own.is_some() || is_in_lists,
+            own_entry.is_some() || is_in_lists,
             accept_all,
             listened_to,
         ) {
             NextStep::Run => Ok(ConsentDecision::Run(Consent::Allowlist)),
             NextStep::Pin => {
                 let contract = case.request.contract.facts().contract;
-                let by = match own {
+                let source = match own_entry {
                     Some(entry) => format!("{contract}, {}", entry.approved_at),
                     None => format!("{contract}'s list"),
                 };
                 if !case.preview {
                     tracing::info!(
                         command = case.command,
-                        by,
+                        by = source,
                         "a listed command is bound to content"
                     );
-                    self.record(operator, case, by).await?;
+                    self.record(operator, case, source).await?;
                 }
                 Ok(ConsentDecision::Run(Consent::Allowlist))
             }
             NextStep::Record => {
                 if !case.preview {
-                    let by = format!("HOOKJAIL_ACCEPT_HOOKS for {}", case.peer);
-                    self.record(operator, case, by).await?;
+                    let source = format!("HOOKJAIL_ACCEPT_HOOKS for {}", case.peer);
+                    self.record(operator, case, source).await?;
                     tracing::warn!(
                         command = case.command,
                         profile = case.policy.name.as_str(),
@@ -445,7 +451,7 @@ impl Consents {
             }
             NextStep::Ask if case.preview => {
                 let why = why(&check, case.policy);
-                let why = format!("{why}; an operator who listens would be asked");
+                let why = format!("{why}, and an operator who listens would be asked");
                 Err(case.refuse(reason(&check), &why, scope).into())
             }
             NextStep::Ask => Ok(ConsentDecision::Ask(Box::new(QuestionToAsk {
@@ -494,12 +500,12 @@ impl Consents {
         }
         match answer.decision {
             OperatorAnswer::Always => {
-                let by = format!("{} when asked", answer.by);
-                self.record(operator, case, by).await?;
+                let source = format!("{} when asked", answer.by);
+                self.record(operator, case, source).await?;
                 Ok(Consent::ListenerAlways)
             }
             OperatorAnswer::Once => Ok(Consent::ListenerOnce),
-            OperatorAnswer::No => Err(Refusal::new(Reason::ConsentRequired, SAID_NO)
+            OperatorAnswer::No => Err(Refusal::new(Reason::ConsentRequired, DENIED)
                 .with(Fact::Command(case.command.into()))
                 .into()),
         }
@@ -522,13 +528,12 @@ impl Consents {
         let decided = waiting.answer(cancel).await;
         match decided.map(|decided| decided.decision) {
             Some(OperatorAnswer::Always | OperatorAnswer::Once) => Ok(()),
-            Some(OperatorAnswer::No) => Err(refuse(SAID_NO)),
+            Some(OperatorAnswer::No) => Err(refuse(DENIED)),
             None => Err(refuse(unanswered(None))),
         }
     }
 
-    /// Returns the entry by which the runtime itself would run a command. It is in the allowlist or in the runtime's
-    /// own list.
+    /// Returns the entry by which the runtime itself would run a command, of the allowlist or of the runtime's own list.
     fn own_entry(
         &self,
         operator: &Operator,
@@ -538,8 +543,8 @@ impl Consents {
         if let Some(entry) = case.own_entry(list) {
             return Ok(Some(entry));
         }
-        let own = operator.own(case.request);
-        let path = own.and_then(|own| own.allowlist.as_ref());
+        let settings = operator.runtime_settings(case.request);
+        let path = settings.and_then(|settings| settings.allowlist.as_ref());
         let reader = (self.own_allowlists).get(case.request.contract.facts().contract);
         let Some((path, reader)) = path.zip(reader) else {
             return Ok(None);
@@ -547,12 +552,17 @@ impl Consents {
         Ok(case.own_entry(&*load(reader, path)?))
     }
 
-    async fn record(&self, operator: &Operator, case: &Case<'_>, by: String) -> Result<(), Stop> {
+    async fn record(
+        &self,
+        operator: &Operator,
+        case: &Case<'_>,
+        source: String,
+    ) -> Result<(), Stop> {
         let mut entry = Entry::new(
             case.command.to_owned(),
             case.program.digests.clone(),
             Some(case.policy),
-            by,
+            source,
         );
         // Arguments that an earlier consent marks as data.
         let data = case.program.data.iter();
@@ -588,7 +598,7 @@ impl Consents {
         let path = operator.allowlist.clone();
         // Two requests for the same new command must not both rewrite the file.
         let record = move || Allowlist::record(&path, entry).map(|list| then(&list));
-        beside(self.turn().await, record)
+        on_blocking_thread(self.turn().await, record)
             .await?
             .map_err(|error| Fault::new("cannot record a consent", error).into())
     }
@@ -618,7 +628,7 @@ impl Consents {
         let mut why = why(check, case.policy);
         let unbound = &case.program.unbound;
         if !unbound.is_empty() {
-            why = format!("{why}; not bound to content: {}", unbound.join(", "));
+            why = format!("{why} (not bound to content: {})", unbound.join(", "));
         }
         Question {
             hook: hook.name.clone(),
@@ -751,13 +761,13 @@ impl Case<'_> {
 /// The beginning of the command that allows another.
 pub(crate) const ALLOW: &str = "hookjail allow ";
 
-const SAID_NO: &str = "the operator was asked and said no";
+const DENIED: &str = "the operator was asked and denied it";
 
 /// Returns why there is no answer.
 const fn unanswered(not_asked: Option<NotAsked>) -> &'static str {
     match not_asked {
         None => "the operator was asked and did not answer in time",
-        Some(NotAsked::NobodyListens) => "nobody listens for the operator who could be asked",
+        Some(NotAsked::NobodyListens) => "no operator listens to questions",
         Some(NotAsked::TooMany) => "too many questions to the operator are open",
     }
 }
@@ -787,7 +797,7 @@ fn refuse(
 }
 
 /// Runs blocking file operations on another thread, holding the turn.
-async fn beside<T: Send + 'static>(
+async fn on_blocking_thread<T: Send + 'static>(
     turn: OwnedMutexGuard<()>,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Fault> {
@@ -806,12 +816,12 @@ async fn beside<T: Send + 'static>(
 /// As [`Allowlist::revoke`].
 pub fn revoke<'a>(
     allowlist: &Path,
-    own: impl IntoIterator<Item = &'a Path>,
+    own_lists: impl IntoIterator<Item = &'a Path>,
     command: &str,
 ) -> Result<usize, AllowlistError> {
     let mut revoked = Allowlist::revoke(allowlist, command)?;
     // A runtime's missing list is not created, nor its directory.
-    for path in own.into_iter().filter(|path| path.exists()) {
+    for path in own_lists.into_iter().filter(|path| path.exists()) {
         revoked += Allowlist::revoke(path, command)?;
     }
     Ok(revoked)
@@ -867,26 +877,26 @@ fn why(check: &Check, policy: &Policy) -> String {
         ),
         Check::Expired => "the consent has expired".to_owned(),
         Check::Hit | Check::Missing => {
-            "nobody has allowed this command under this profile".to_owned()
+            "no consent allows this command under this profile".to_owned()
         }
         Check::OtherProfile { was: Some(was) } => format!(
-            "the profile `{profile}` changed since the command was allowed under it, from {was} to {}; `hookjail profile show \
-             {profile}` has it as it is now",
+            "the profile `{profile}` changed since the command was allowed under it, from {was} to {}; see `hookjail profile \
+             show {profile}`",
             policy.digest
         ),
         Check::OtherProfile { was: None } => format!(
-            "the consent does not say what the profile `{profile}` was when it was given, as those of earlier versions do not; \
-             it counts once the command is allowed again"
+            "the consent does not contain the digest of the profile `{profile}`, as those of earlier versions; allow the \
+             command again"
         ),
     }
 }
 
-/// Returns whether a file is the program of this process. The kernel denies writing to it, whatever its path leads to
-/// by now.
+/// Returns whether a file is the program of this process. The kernel denies writing to it, even where its path leads
+/// elsewhere by now.
 fn is_this_program(file: &File) -> bool {
     let identity = |found: fs::Metadata| (found.dev(), found.ino());
-    let own = fs::metadata("/proc/self/exe").map(identity).ok();
-    own.is_some() && own == file.metadata().map(identity).ok()
+    let identity_of_self = fs::metadata("/proc/self/exe").map(identity).ok();
+    identity_of_self.is_some() && identity_of_self == file.metadata().map(identity).ok()
 }
 
 #[cfg(test)]
@@ -903,7 +913,7 @@ mod tests {
         let profile = || Check::OtherProfile { was: None };
         let refuse = |reason| NextStep::Refuse(reason);
         let (consent, digest) = (Reason::ConsentRequired, Reason::DigestMismatch);
-        for (check, own, accept, listened, expected) in [
+        for (check, is_own, accept, listened, expected) in [
             (Check::Hit, false, false, false, NextStep::Run),
             (Check::Hit, true, true, true, NextStep::Run),
             (Check::Missing, true, true, true, NextStep::Pin),
@@ -924,8 +934,8 @@ mod tests {
             (changed(), true, true, true, NextStep::Ask),
             (changed(), false, false, false, refuse(digest)),
         ] {
-            let ruled = rule(&check, own, accept, listened);
-            assert_eq!(ruled, expected, "{check:?} {own} {accept} {listened}");
+            let ruled = rule(&check, is_own, accept, listened);
+            assert_eq!(ruled, expected, "{check:?} {is_own} {accept} {listened}");
         }
     }
 }

@@ -70,12 +70,14 @@ impl Consented<'_> {
     /// Returns the digests of the profile, and of approved ones that cover it.
     fn profile_digests(&self, sought: &Sought<'_>) -> Vec<String> {
         let policy = sought.policy;
-        let (own, name) = (policy.digest.as_str(), policy.name.as_str());
+        let (digest_in_force, name) = (policy.digest.as_str(), policy.name.as_str());
         let others = self.list.profile_digests(sought.command, name);
-        let others = others.into_iter().filter(|digest| *digest != own);
+        let others = others
+            .into_iter()
+            .filter(|digest| *digest != digest_in_force);
         let covering =
             others.filter(|digest| self.approved.covers(digest, policy, self.references));
-        [own]
+        [digest_in_force]
             .into_iter()
             .chain(covering)
             .map(str::to_owned)

@@ -73,8 +73,8 @@ impl Capacity {
     ///
     /// Returns the least limit with which one hook could run.
     fn within(descriptors: usize, config: &Config) -> Result<Self, usize> {
-        let own = own_descriptors(config);
-        let left = descriptors.saturating_sub(own);
+        let reserved = own_descriptors(config);
+        let left = descriptors.saturating_sub(reserved);
         let most = config.hooks.max_concurrent.saturating_mul(HOOK_DESCRIPTORS);
         let connections = config
             .server
@@ -86,7 +86,7 @@ impl Capacity {
             .min((left - connections) / HOOK_DESCRIPTORS);
         if hooks == 0 || connections == 0 {
             // Three quarters of the remaining descriptors are for hooks.
-            return Err(own + HOOK_DESCRIPTORS * 4 / 3);
+            return Err(reserved + HOOK_DESCRIPTORS * 4 / 3);
         }
         Ok(Self { connections, hooks })
     }
@@ -170,7 +170,7 @@ impl Assembly {
         Arc::clone(&self.keeper)
     }
 
-    /// Returns how many connections and hooks there may be at once. Where that is less than is configured, the log says so.
+    /// Returns the maximum numbers of concurrent connections and hooks. Logs where they are lower than configured.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Assembly {
         if hooks < config.hooks.max_concurrent || connections < config.server.max_connections {
             tracing::warn!(
                 descriptors = self.descriptors,
-                "at most {hooks} hooks run at once and {connections} connections are served, fewer than `hooks.max_concurrent` and `server.max_connections` say: raise the limit of descriptors (`ulimit -n`, `LimitNOFILE=`)"
+                "at most {hooks} hooks and {connections} connections fit the limit of descriptors, fewer than configured; raise it (`ulimit -n`, `LimitNOFILE=`)"
             );
         }
         Ok(room)
@@ -528,11 +528,11 @@ fn check_file_size(limit: u64, needed: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "this process may write files of {limit} bytes, and a file of the journal needs {needed}; raise the limit (`ulimit -f`, `LimitFSIZE=`), or lower `audit.rotate_bytes`"
+        "files are limited to {limit} bytes, and the journal needs {needed}; raise the limit (`ulimit -f`, `LimitFSIZE=`), or lower `audit.rotate_bytes`"
     ))
 }
 
-/// Prepares the cgroups of runs. Those that the configuration does not name may be absent.
+/// Prepares the cgroups of runs. They may be absent where the configuration does not name them.
 #[cfg(target_os = "linux")]
 fn cgroups(config: &Config) -> Result<Result<Arc<Cgroups>, Absent>, AssemblyError> {
     let started = Cgroups::start(&config.hooks.cgroup).map(Arc::new);
@@ -541,7 +541,7 @@ fn cgroups(config: &Config) -> Result<Result<Arc<Cgroups>, Absent>, AssemblyErro
             tracing::info!(path = %cgroups.path().display(), "runs have cgroups of their own");
         }
         (Err(Absent { fix, why }), CgroupPlace::Below(_)) => {
-            let problem = format!("{why}; to fix it: {fix}");
+            let problem = format!("{why}; {fix}");
             return Err(AssemblyError::new("use `hooks.cgroup`")(problem));
         }
         (Err(Absent { fix, why }), CgroupPlace::Auto | CgroupPlace::None) => {
@@ -562,7 +562,7 @@ pub fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule {
     })
 }
 
-/// Returns what runtimes' own settings say about commands.
+/// Returns runtimes' own settings for commands.
 fn own_settings(config: &Config, environment: &ProcessEnv) -> BTreeMap<&'static str, OwnSettings> {
     let contracts = Mode::contracts(|mode| mode.facts().own_consent.is_some()).into_iter();
     let settings = |contract| OwnSettings {
@@ -574,7 +574,7 @@ fn own_settings(config: &Config, environment: &ProcessEnv) -> BTreeMap<&'static 
         .collect()
 }
 
-/// Says where a configuration is from, for who has to change it.
+/// Returns the file of a configuration, for messages to those who have to change it.
 fn configuration(config: &Config) -> Configuration {
     let usual = UserPaths::read().config_file();
     Configuration {
@@ -669,7 +669,7 @@ mod tests {
     }
 
     /// Checks that descriptors for what a configuration adds are set aside.
-    fn takes_nothing_from_hooks(text: &str, own: usize) {
+    fn takes_nothing_from_hooks(text: &str, expected: usize) {
         let config = |text| {
             let environment = ProcessEnv {
                 paths: UserPaths {
@@ -682,7 +682,7 @@ mod tests {
         };
         let (without, with) = (config(""), config(text));
         let more = own_descriptors(&with) - own_descriptors(&without);
-        assert_eq!(more, own);
+        assert_eq!(more, expected);
         for descriptors in 0..5000 {
             let before = Capacity::within(descriptors, &without);
             let after = Capacity::within(descriptors + more, &with);

@@ -23,7 +23,7 @@ struct Disk {
 
 impl Disks {
     /// Creates the watch over the disks of directories.
-    pub(super) fn of(directories: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub(super) fn new(directories: impl IntoIterator<Item = PathBuf>) -> Self {
         let disk = |directory| Disk {
             directory,
             nearly_full: false,
@@ -42,7 +42,7 @@ impl Disks {
                 Some(true) => tracing::warn!(
                     %directory,
                     used_percent = used,
-                    "the disk is nearly full; once it is, no hook is started until there is room"
+                    "the disk is nearly full; free space, as no hook starts on a full disk"
                 ),
                 Some(false) => {
                     tracing::info!(%directory, used_percent = used, "the disk has room again");
@@ -86,14 +86,14 @@ mod tests {
     #[test]
     fn a_disk_that_is_nearly_full_is_said_to_be_once() {
         let mut nearly_full = false;
-        let mut said = Vec::new();
+        let mut crossings = Vec::new();
         for used in [10, 89, 90, 99, 89, 91, 85, 84, 90] {
             if let Some(now) = crossed(nearly_full, used) {
-                said.push((used, now));
+                crossings.push((used, now));
                 nearly_full = now;
             }
         }
-        assert_eq!(said, [(90, true), (84, false), (90, true)]);
+        assert_eq!(crossings, [(90, true), (84, false), (90, true)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the service manager is told, by `sd_notify(3)`: what the daemon does, and whether it can run hooks.
+//! Reports to the service manager, by `sd_notify(3)`: the daemon's phase, and whether it can run hooks.
 
 use std::{
     env,
@@ -13,19 +13,19 @@ use crate::pipeline::Pipeline;
 #[derive(Debug)]
 pub(super) struct Manager {
     /// Whether there is one, and the daemon is its service. A private daemon is not: its parent may be.
-    is_told: bool,
+    has_manager: bool,
     pipeline: Arc<Pipeline>,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
 }
 
-/// What the manager was told last.
+/// Last report to the manager.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     phase: Phase,
     status: String,
 }
 
-/// What a daemon does.
+/// Phase of a daemon's life.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Phase {
     Draining,
@@ -38,15 +38,15 @@ enum Phase {
 impl Manager {
     pub(super) fn new(pipeline: Arc<Pipeline>, is_private: bool) -> Self {
         Self {
-            is_told: !is_private && env::var_os("NOTIFY_SOCKET").is_some(),
+            has_manager: !is_private && env::var_os("NOTIFY_SOCKET").is_some(),
             pipeline,
-            told: Mutex::default(),
+            reported: Mutex::default(),
         }
     }
 
-    /// The daemon serves: it has started, or a reload is over.
+    /// The daemon serves: its start or a reload is over.
     pub(super) fn serving(&self) {
-        self.tell(Phase::Serving, &[NotifyState::Ready]);
+        self.report(Phase::Serving, &[NotifyState::Ready]);
     }
 
     /// A reload begins.
@@ -57,17 +57,17 @@ impl Manager {
         let news: Vec<_> = std::iter::once(NotifyState::Reloading)
             .chain(since)
             .collect();
-        self.tell(Phase::Reloading, &news);
+        self.report(Phase::Reloading, &news);
     }
 
     /// The drain begins, from which nothing leads back.
     pub(super) fn draining(&self) {
-        self.tell(Phase::Draining, &[NotifyState::Stopping]);
+        self.report(Phase::Draining, &[NotifyState::Stopping]);
     }
 
-    /// Tells what has changed since: profiles are confirmed with a request, and the journal may be in want.
+    /// Reports changes since the last report: profiles are confirmed with a request, and the journal may lack resources.
     pub(super) fn look(&self) {
-        self.tell(self.phase(), &[]);
+        self.report(self.phase(), &[]);
     }
 
     /// The daemon is alive.
@@ -75,13 +75,13 @@ impl Manager {
         notify(&[NotifyState::Watchdog]);
     }
 
-    fn tell(&self, phase: Phase, news: &[NotifyState<'_>]) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.phase == Phase::Draining && phase != Phase::Draining {
+    fn report(&self, phase: Phase, news: &[NotifyState<'_>]) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.phase == Phase::Draining && phase != Phase::Draining {
             return;
         }
-        if !self.is_told {
-            told.phase = phase;
+        if !self.has_manager {
+            reported.phase = phase;
             return;
         }
         let status = match phase {
@@ -90,16 +90,16 @@ impl Manager {
             Phase::Serving | Phase::Starting => self.serves().unwrap_or_else(|refused| refused),
         };
         let mut states = news.to_vec();
-        if status != told.status {
+        if status != reported.status {
             states.push(NotifyState::Status(&status));
         }
         if !states.is_empty() {
             notify(&states);
         }
-        *told = Told { phase, status };
+        *reported = Reported { phase, status };
     }
 
-    /// Returns what is served; the error says why nothing is.
+    /// Returns what is served; the error is the reason why nothing is.
     pub(super) fn service(&self) -> Result<String, String> {
         match self.phase() {
             Phase::Draining => Err(self.drains()),
@@ -108,12 +108,12 @@ impl Manager {
     }
 
     fn phase(&self) -> Phase {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.phase
+        let reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.phase
     }
 
     fn drains(&self) -> String {
-        format!("draining; hooks that run: {}", self.pipeline.gate.running())
+        format!("draining, running hooks: {}", self.pipeline.gate.running())
     }
 
     fn serves(&self) -> Result<String, String> {
@@ -129,7 +129,7 @@ impl Manager {
             .filter(|policy| sandbox.is_confirmed(policy));
         match (confirmed.count(), sandbox.has_unconfined()) {
             (0, false) => Err(refused(
-                "no profile is confirmed on this host (`hookjail doctor` says why)",
+                "no profile is confirmed on this host; run `hookjail doctor`",
             )),
             (confirmed, is_unconfined) => {
                 let tests = match self.pipeline.untested.count() {
@@ -160,7 +160,7 @@ fn refused(why: &str) -> String {
 
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "service manager cannot be told");
+        tracing::warn!(%error, "cannot notify the service manager");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Serves `GET /metrics` to Prometheus on a loopback address.
 //!
-//! Everybody on the host can connect. So the listener starts no hook, has disks tried at most every five seconds, reads no body, and has a thread of its
-//! own, a few connections and little time for each: who opens many or sends slowly costs other such clients, and no hook.
+//! Everybody on the host can connect. So the listener starts no hook, has disks tried at most every five seconds, and reads no body.
+//! Its own thread has a few connections and little time for each: a client that opens many or sends slowly costs other such clients,
+//! and no hook.
 
 use std::{
     collections::VecDeque,
@@ -161,7 +162,7 @@ async fn one(stream: TcpStream, pipeline: Arc<Pipeline>) {
         .keep_alive(false)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    // What a client does wrong is its own matter.
+    // Errors of a client are its own matter.
     drop(timeout(CONNECTION_TIMEOUT, answered).await);
 }
 
@@ -188,7 +189,7 @@ fn answer(
                 tracing::error!(%error, "metrics cannot be rendered");
                 plain(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "the daemon's log says why",
+                    "metrics cannot be rendered; see the daemon's log",
                 )
             },
             Response::new,

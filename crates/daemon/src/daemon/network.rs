@@ -45,13 +45,13 @@ pub enum NetworkError {
 /// The problem with a file of the network's.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Pem(#[from] PemProblem),
-    /// It is not what TLS takes.
+    /// TLS does not accept the file.
     #[error(transparent)]
     Tls(#[from] rustls::Error),
-    /// It is no authority, or no list of revoked certificates.
+    /// The file is no authority, or no list of revoked certificates.
     #[error(transparent)]
     Verifier(#[from] VerifierBuilderError),
 }
@@ -74,7 +74,7 @@ pub(super) fn listen(network: &Network) -> Result<(NetworkListener, NetworkPlace
         Access::Plaintext(user) => tracing::warn!(
             %address,
             uid = user.uid,
-            "serving over the network WITHOUT TLS (`network.plaintext`): every process of this host can call as this user, hooks with network access too"
+            "serving over the network WITHOUT TLS (`network.plaintext`): every local process can call as this user, hooks with network access too"
         ),
         Access::Tls(tls) => tracing::info!(
             %address,
@@ -125,7 +125,7 @@ fn server_config(tls: &Tls) -> Result<ServerConfig, NetworkError> {
         Some(path) => {
             let of_crl = || unusable("network.crl", path);
             let lists = pem::revocation_lists(path).map_err(|it| of_crl()(it.into()))?;
-            // A list that is out of date says nothing about who was revoked since.
+            // A list that is out of date lacks certificates revoked since.
             verifier = verifier.with_crls(lists).enforce_revocation_expiration();
             of_crl()
         }

@@ -1,4 +1,4 @@
-//! What a private daemon has of the process that started it: two pipes. And the directory of its socket.
+//! A private daemon's two pipes from the process that started it, and the directory of its socket.
 
 use std::{
     fs::{DirBuilder, File},
@@ -36,7 +36,8 @@ impl Parent {
         Ok(Self { stdin, stdout })
     }
 
-    /// Begins to wait for the parent's end, or for it to close stdin, and then cancels. Returns where it is told of the socket.
+    /// Begins to wait for the parent's end, or for it to close stdin, and then cancels. Returns the pipe on which the parent gets the
+    /// socket's address.
     ///
     /// # Errors
     ///
@@ -47,7 +48,7 @@ impl Parent {
         thread::Builder::new()
             .name("parent".to_owned())
             .spawn(move || {
-                // What the parent may write means nothing.
+                // Input from the parent has no meaning.
                 match io::copy(&mut stdin, &mut io::sink()) {
                     Ok(_) => tracing::info!("stdin has ended"),
                     Err(error) => tracing::warn!(%error, "stdin cannot be read any more"),
@@ -68,14 +69,14 @@ impl ToParent {
     /// # Errors
     ///
     /// Returns the error of writing; fails where the path is not UTF-8.
-    pub(super) fn tell(mut self, socket: &Path) -> io::Result<()> {
+    pub(super) fn report(mut self, socket: &Path) -> io::Result<()> {
         let path = socket.to_str().ok_or_else(|| {
             let message = format!("`{}` is not UTF-8; set TMPDIR", socket.display());
             io::Error::new(io::ErrorKind::InvalidInput, message)
         })?;
         let address = format!("unix://{path}");
-        let told = serde_json::json!({ "address": address, "pid": std::process::id() });
-        self.0.write_all(format!("{told}\n").as_bytes())
+        let message = serde_json::json!({ "address": address, "pid": std::process::id() });
+        self.0.write_all(format!("{message}\n").as_bytes())
     }
 }
 
@@ -89,7 +90,7 @@ impl PrivateDirectory {
     /// # Errors
     ///
     /// Fails where something has its name.
-    pub(super) fn of(socket: &Path) -> io::Result<Self> {
+    pub(super) fn create(socket: &Path) -> io::Result<Self> {
         let directory = socket.parent().ok_or(io::ErrorKind::InvalidInput)?;
         DirBuilder::new().mode(0o700).create(directory)?;
         Ok(Self(directory.to_owned()))

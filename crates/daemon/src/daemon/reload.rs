@@ -63,7 +63,7 @@ impl Loads {
 #[tonic::async_trait]
 impl Control for Reloader {
     async fn reload(&self) -> Result<Reloaded, Refusal> {
-        // One at a time, so that the manager hears of each begin and end.
+        // One at a time, so that the manager gets each begin and end.
         let mut in_force = self.in_force.lock().await;
         self.manager.reloading();
         // Its numbers would come after those of this reload.
@@ -203,6 +203,9 @@ pub fn noteworthy(
 fn refused(error: &dyn std::error::Error) -> Refusal {
     Refusal::new(
         Reason::ReloadRefused,
-        format!("{}; what was in force stays so", chain(error)),
+        format!(
+            "the reload failed, and the configuration in force stays: {}",
+            chain(error)
+        ),
     )
 }

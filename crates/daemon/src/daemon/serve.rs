@@ -74,7 +74,7 @@ pub enum DaemonError {
     /// The configured hooks cannot be loaded.
     #[error(transparent)]
     Hooks(#[from] LoadError),
-    /// A system call failed.
+    /// A syscall failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The log cannot be started.
@@ -90,7 +90,7 @@ pub enum DaemonError {
     },
     /// The listener for metrics cannot be made.
     #[error(
-        "cannot serve metrics on {address} (`metrics.listen`): {cause}; give each daemon of this host an address of its own, or take the key out"
+        "cannot serve metrics on {address} (`metrics.listen`): {cause}; give each daemon of this host its own address, or remove the key"
     )]
     Metrics {
         /// The address.
@@ -106,12 +106,12 @@ pub enum DaemonError {
         "there is no default socket without XDG_RUNTIME_DIR, /run/user/UID or HOME; set `server.socket` in the configuration"
     )]
     NoSocket,
-    /// There is no place for a private daemon's socket, or its parent cannot be told of it.
+    /// There is no place for a private daemon's socket, or its parent cannot get its address.
     #[error("cannot serve privately")]
     Private(#[source] io::Error),
-    /// The administrator lets daemons serve, and nobody else.
+    /// The administrator lets only daemons serve.
     #[error(
-        "`run.private` is false: nothing is served without the daemon; start it, or ask who administers this host (`hookjail config show` says which file sets it)"
+        "`run.private` is false; start the daemon, or ask the administrator to change the file that `hookjail config show` names"
     )]
     PrivateRuns,
     /// Serving failed.
@@ -132,7 +132,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Task(#[from] JoinError),
     /// The service manager passed several sockets.
-    #[error("{0} sockets were passed; one is served")]
+    #[error("{0} sockets were passed, and one is served; pass one")]
     TooManySockets(usize),
 }
 
@@ -192,7 +192,7 @@ async fn run(
     tokio::task::spawn_blocking(|| ()).await?;
     let accept_all = source.environment.accept_hooks;
     if accept_all {
-        tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
+        tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks without a consent are recorded and run");
     }
     // An unusable allowlist allows nothing: fail at start instead of with every request.
     let allowlist = Allowlist::load(&config.allowlist())?;
@@ -238,7 +238,7 @@ async fn run(
     } = if is_private {
         Sockets::private(&config)?
     } else {
-        Sockets::of(&config)?
+        Sockets::open(&config)?
     };
     let places = DaemonPlaces {
         admin: config.server.admin_socket.clone(),
@@ -256,7 +256,7 @@ async fn run(
     };
     let configured = Arc::new(Current::new(configured));
     let cache = config.references.cache.clone();
-    let disks = Disks::of([config.paths.state.clone(), config.paths.runtime.clone()]);
+    let disks = Disks::new([config.paths.state.clone(), config.paths.runtime.clone()]);
     let valve = Valve::new(
         config.hooks.max_hook_driven_turns,
         config.hooks.on_hook_turn_limit,
@@ -282,11 +282,11 @@ async fn run(
         incoming: admin,
         control: Arc::new(reloader),
     });
-    let mut own = made.clone();
-    own.extend_from_slice(pipeline.sandbox.own_files());
+    let mut own_files = made.clone();
+    own_files.extend_from_slice(pipeline.sandbox.own_files());
     let audited = Arc::clone(&pipeline);
     let missed = tokio::spawn(look_after(
-        own,
+        own_files,
         cache,
         disks,
         assembly.keeper(),
@@ -314,7 +314,7 @@ async fn run(
     };
     manager.serving();
     if let (Some(to_parent), Some(socket)) = (to_parent, &path) {
-        to_parent.tell(socket).map_err(DaemonError::Private)?;
+        to_parent.report(socket).map_err(DaemonError::Private)?;
     }
     let surveyed = tokio::spawn({
         let manager = Arc::clone(&manager);
@@ -327,10 +327,10 @@ async fn run(
     let served = tokio::spawn(server.serve(incoming)).await;
     let served = served.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
     drained.abort();
-    // Waited for: what a self-test has made is removed with the pipeline.
+    // Waited for: files that a self-test has made are removed with the pipeline.
     surveyed.abort();
     surveyed.await.ok();
-    // Also where nothing ran, and the drain was over before it could be told.
+    // Also where nothing ran, and the drain was over before it could be reported.
     manager.draining();
     audited.audit.refusals().finish();
     drop(audited);
@@ -367,7 +367,7 @@ async fn end_of(work: JoinHandle<Result<(), DaemonError>>) -> Result<(), DaemonE
     }
 }
 
-/// Serves metrics where the configuration says so.
+/// Serves metrics where the configuration has an address for them.
 fn metrics(
     config: &Config,
     pipeline: &Arc<Pipeline>,
@@ -379,7 +379,7 @@ fn metrics(
     config.metrics.listen.map(serve).transpose()
 }
 
-/// Exports traces where the configuration says so.
+/// Exports traces where the configuration has a collector for them.
 fn export_traces(
     config: &Config,
     pipeline: &mut Pipeline,
@@ -422,7 +422,7 @@ struct Sockets {
 }
 
 impl Sockets {
-    fn of(config: &Config) -> Result<Self, DaemonError> {
+    fn open(config: &Config) -> Result<Self, DaemonError> {
         let (incoming, mut made, path) = match (inherited()?, &config.server.socket) {
             (Some(listener), _) => {
                 let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
@@ -463,7 +463,7 @@ impl Sockets {
             .socket
             .as_deref()
             .ok_or(DaemonError::NoSocket)?;
-        let directory = PrivateDirectory::of(socket).map_err(DaemonError::Private)?;
+        let directory = PrivateDirectory::create(socket).map_err(DaemonError::Private)?;
         let (incoming, bound) = Incoming::bind(socket, config.server.socket_mode)?;
         tracing::info!(socket = %socket.display(), "serving privately");
         Ok(Self {
@@ -478,10 +478,10 @@ impl Sockets {
 
 /// Does the daemon's periodic work until a file of its own is lost.
 ///
-/// It tells the service manager how it is, sums up refusals in the log, replaces a killed keeper, returns memory, and warns of full
-/// disks. A daemon whose files were removed or replaced ends, because clients can no longer reach it, or no hook can run.
+/// Reports the daemon's state to the service manager, sums up refusals in the log, replaces a killed keeper, returns memory, and warns
+/// of full disks. A daemon whose files were removed or replaced ends, because clients can no longer reach it, or no hook can run.
 async fn look_after(
-    own: Vec<Presence>,
+    own_files: Vec<Presence>,
     cache: Option<PathBuf>,
     disks: Disks,
     keeper: Arc<Keeper>,
@@ -501,23 +501,23 @@ async fn look_after(
             .is_some_and(|peak| peak > IDLE_MEMORY_BYTES);
         // Also without a watchdog, to keep one blocking thread alive: idle ones end after ten seconds, and where no new
         // thread can be created, blocking tasks would wait.
-        let beside = tokio::task::spawn_blocking(move || {
+        let blocking = tokio::task::spawn_blocking(move || {
             if gives_back {
                 sys::give_memory_back();
             }
         });
-        // This task shows that the runtime's threads make progress; `beside`, that blocking threads do.
-        if watchdog.is_some() && beside.await.is_ok() {
+        // This task shows that the runtime's threads make progress; `blocking`, that blocking threads do.
+        if watchdog.is_some() && blocking.await.is_ok() {
             Manager::alive();
         }
         manager.look();
         pipeline.audit.refusals().look();
         match keeper.replace_if_dead() {
             Ok(false) => {}
-            Ok(true) => tracing::warn!("the keeper was killed; another has taken its place"),
+            Ok(true) => tracing::warn!("the keeper was killed, and another has taken its place"),
             Err(error) => tracing::error!(
                 %error,
-                "the keeper was killed and cannot be replaced yet; what runs would outlive a daemon that is killed"
+                "the keeper was killed and cannot be replaced yet: running hooks would outlive a daemon that is killed"
             ),
         }
         let disks = Arc::clone(&disks);
@@ -528,11 +528,11 @@ async fn look_after(
             }
         });
         make_cache(cache.as_deref());
-        for file in &own {
+        for file in &own_files {
             let problem = match file.is_there() {
                 Ok(true) => continue,
                 Ok(false) => "was removed or replaced".to_owned(),
-                // For want of resources: the next check may succeed.
+                // For lack of resources: the next check may succeed.
                 Err(error) if lacking(&error).is_some() => continue,
                 Err(error) => format!("cannot be looked at any more: {error}"),
             };
@@ -548,14 +548,14 @@ async fn look_after(
 /// Returns a notification of each SIGHUP, which triggers a reload.
 fn hangups() -> io::Result<Arc<Notify>> {
     let mut signals = signal(SignalKind::hangup())?;
-    let told = Arc::new(Notify::new());
-    let tell = Arc::clone(&told);
+    let notify = Arc::new(Notify::new());
+    let sender = Arc::clone(&notify);
     tokio::spawn(async move {
         while signals.recv().await.is_some() {
-            tell.notify_one();
+            sender.notify_one();
         }
     });
-    Ok(told)
+    Ok(notify)
 }
 
 /// Returns the socket that systemd passed, if any.
@@ -584,7 +584,7 @@ mod tests {
     async fn work_that_ends_the_daemon_gives_its_reason_even_where_the_drain_was_faster() {
         let shutdown = CancellationToken::new();
         let drain = shutdown.clone();
-        let (asked, goes_on) = mpsc::channel();
+        let (resume, goes_on) = mpsc::channel();
         let work = tokio::spawn(async move {
             drain.cancel();
             goes_on.recv().unwrap();
@@ -592,7 +592,7 @@ mod tests {
         });
         shutdown.cancelled().await;
 
-        let (end, ()) = tokio::join!(end_of(work), async { asked.send(()).unwrap() });
+        let (end, ()) = tokio::join!(end_of(work), async { resume.send(()).unwrap() });
 
         assert_eq!(end.unwrap_err().to_string(), lost().to_string());
     }

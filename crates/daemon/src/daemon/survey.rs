@@ -1,4 +1,4 @@
-//! Confirms profiles side by side: those of requests that name none before the daemon listens, the others beside its work.
+//! Confirms profiles side by side: before the daemon listens those of requests that name none, and the others beside its work.
 
 use std::{
     collections::BTreeSet,

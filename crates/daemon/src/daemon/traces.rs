@@ -1,7 +1,7 @@
 //! Exports spans to a collector by OTLP over gRPC.
 //!
-//! It has a thread and a runtime of its own, and takes from a queue what calls left there: a collector that is away, slow or silent
-//! costs spans, which are counted, and no call.
+//! The exporter has a thread and a runtime of its own, and takes spans of calls from a queue. A collector that is away, slow or
+//! silent costs spans, which are counted, and no call.
 
 use std::{
     io,
@@ -45,7 +45,7 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for what is left when the daemon ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How often the log says that exports fail.
+/// Interval of warnings about exports that fail.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The descriptors of the exporter: its connection, another one that is attempted, and three of its thread's runtime.
@@ -141,7 +141,7 @@ struct Exporter {
     metrics: Arc<Metrics>,
     queue: Queue,
     service: String,
-    /// What the log says of exports that fail; `None` while they succeed.
+    /// Rate of warnings about exports that fail; `None` while they succeed.
     warned: Option<Seldom>,
 }
 
@@ -225,7 +225,7 @@ impl Exporter {
         }
     }
 
-    /// Counts spans that were not taken, and says so in the log at an interval.
+    /// Counts spans that were not taken, and logs them at an interval.
     fn dropped(&mut self, spans: usize, why: &str) {
         self.metrics.spans_dropped(spans);
         self.last_export.ended(Some(why));

@@ -75,7 +75,7 @@ pub(super) async fn supply(
 fn fitting(verdict: Verdict, request: &Request) -> Result<Verdict, String> {
     // A reply holds the verdict twice, as the hook's and in the merged one.
     if 2 * verdict.text_bytes() as u64 > request.max_reply_bytes {
-        return Err("what it says is longer than the caller takes".to_owned());
+        return Err("its verdict is longer than the caller takes".to_owned());
     }
     Ok(verdict)
 }

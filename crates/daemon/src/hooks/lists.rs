@@ -88,8 +88,8 @@ mod tests {
         assert!(!through("rm x", AgentMode::ReadOnly));
         assert!(through("pwd", AgentMode::Other));
         assert!(!through("rm x", AgentMode::Other));
-        assert!(!through("git status; rm x", AgentMode::Standard));
-        assert!(through("rm x; rm y", AgentMode::Auto));
+        assert!(!through("git status;rm x", AgentMode::Standard));
+        assert!(through("rm x;rm y", AgentMode::Auto));
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
             modes("/srv/notify.sh done"),
             [false, false, true, false, false]
         );
-        // Let through by a default that nobody wrote, and by what lets everything through.
+        // Let through by a default that is not written, and by the mode that lets everything through.
         assert!(lets_through(&lists, "git status", AgentMode::Standard));
         assert!(lets_through(&lists, "rm x", AgentMode::Auto));
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
             "infer's list for `plan`: `ls(` is no regular expression, and lets nothing through";
         assert_eq!(broken, expected);
         assert_eq!(warned(false, &plan), [expected]);
-        // Of what nobody wrote nothing is said.
+        // A default that is not written has no warning.
         assert_eq!(warned(true, &[]), Vec::<String>::new());
     }
 
@@ -183,7 +183,7 @@ mod tests {
             !lets_through(&lists, "git log", AgentMode::Plan),
             "no default beside a list"
         );
-        // As infer has it: nothing is said.
+        // As infer has it: no warning.
         assert_eq!(load("", 0o600).unwrap().default, Lists::default().default);
         for (text, mode, problem) in [
             (text, 0o622, "cannot be read"),

@@ -129,7 +129,7 @@ fn load_one(file: &HooksFile, switches: &Switches) -> Result<Loaded, LoadError> 
         name: &name,
     };
     let mut read = read(&file.contract, &text, &origin, switches)?;
-    own(&mut read, &file.owner, &file.contract);
+    set_owner(&mut read, &file.owner, &file.contract);
     govern(&mut read, file, &name);
     let disabled = read.disabled.as_ref();
     Ok(Loaded {
@@ -153,15 +153,15 @@ fn belong(hook: &mut Registered, user: FileUser) {
     }
 }
 
-/// Returns hooks that cannot run, in place of those of a user's file that cannot be used: one for each known point, so that a guard in it
-/// is missed by nobody. No user's file keeps a daemon from starting.
+/// Returns hooks that cannot run, in place of those of a user's file that cannot be used. There is one for each known point, so that no
+/// guard in the file is missed. No user's file keeps a daemon from starting.
 fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
     let modes = Mode::ALL.into_iter();
     let mode = modes
         .filter(|mode| mode.facts().contract == file.contract)
         .find(|mode| mode.facts().is_process);
     let name = file.path.display().to_string();
-    let at = |mode: Mode| {
+    let hooks_of = |mode: Mode| {
         let at_point = |point: &Point| {
             let action = Action::Unsupported(why.to_owned());
             let mut hook = Registered::of(mode, point.name, (name.clone(), name.clone()), action);
@@ -171,7 +171,7 @@ fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
         mode.facts().points.iter().map(at_point).collect::<Vec<_>>()
     };
     Loaded {
-        hooks: mode.into_iter().flat_map(at).collect(),
+        hooks: mode.into_iter().flat_map(hooks_of).collect(),
         warnings: vec![format!("the hooks of uid {} are refused: {why}", user.uid)],
         ..Loaded::default()
     }
@@ -214,7 +214,7 @@ pub fn bounded(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     String::from_utf8(bytes)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not UTF-8"))
 }
 
 /// Applies the operator's configuration of a file to its hooks.
@@ -244,7 +244,7 @@ fn govern(read: &mut ReadFile, file: &HooksFile, name: &str) {
 }
 
 /// Sets the configured owner of hooks without one.
-fn own(read: &mut ReadFile, owner: &Owner, contract: &str) {
+fn set_owner(read: &mut ReadFile, owner: &Owner, contract: &str) {
     for hook in &mut read.hooks {
         if hook.owner != Owner::Operator {
             continue;
@@ -304,11 +304,11 @@ mod tests {
             gid: nix::unistd::getegid().as_raw(),
             uid: nix::unistd::geteuid().as_raw(),
         };
-        let of = |uid| HooksFile {
+        let file_of = |uid| HooksFile {
             user: Some(FileUser { uid, ..user }),
             ..file(path.clone(), "infer", Owner::Operator)
         };
-        let load = |uid| load(&[of(uid)], &Switches::default()).unwrap();
+        let load = |uid| load(&[file_of(uid)], &Switches::default()).unwrap();
         let is_refused = |loaded: &Loaded| {
             let mut actions = loaded.hooks.iter().map(|hook| &hook.action);
             actions.all(|action| matches!(action, Action::Unsupported(_)))
@@ -328,7 +328,7 @@ mod tests {
             );
         };
         // Somebody else's file, a file that others can write, and one without sense.
-        refused(load(user.uid + 1), "it belongs to uid");
+        refused(load(user.uid + 1), "belongs to uid");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         refused(load(user.uid), "others can write it");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -340,14 +340,14 @@ mod tests {
     fn a_users_file_has_no_more_than_that_users_requests() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("settings.json");
-        let own = FileUser {
+        let own_user = FileUser {
             gid: nix::unistd::getegid().as_raw(),
             uid: nix::unistd::geteuid().as_raw(),
         };
         let entry = r#"{"type": "http", "url": "https://a.example/x"}"#;
         let text = format!(r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{entry}]}}]}}}}"#);
         fs::write(&path, text).unwrap();
-        for (user, unsupported) in [(Some(own), true), (None, false)] {
+        for (user, unsupported) in [(Some(own_user), true), (None, false)] {
             let file = HooksFile {
                 user,
                 ..file(path.clone(), "claude_code", Owner::Operator)
@@ -384,14 +384,14 @@ mod tests {
     #[test]
     fn only_a_file_of_infers_may_be_absent() {
         let absent = PathBuf::from("/nonexistent/hooks");
-        let of = |contract| file(absent.clone(), contract, Owner::Operator);
-        let loaded = load(&[of("infer")], &Switches::default()).unwrap();
+        let absent_file = |contract| file(absent.clone(), contract, Owner::Operator);
+        let loaded = load(&[absent_file("infer")], &Switches::default()).unwrap();
         assert!(loaded.hooks.is_empty());
         assert_eq!(
             loaded.disabled,
             ["/nonexistent/hooks: there is no such file"]
         );
-        let error = load(&[of("reyn")], &Switches::default()).unwrap_err();
+        let error = load(&[absent_file("reyn")], &Switches::default()).unwrap_err();
         assert_eq!(error.to_string(), "/nonexistent/hooks: cannot be read");
     }
 

@@ -86,7 +86,7 @@ mod tests {
     fn programs_that_are_not_there_are_named_and_those_that_are_may_run() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("there.sh"), "").unwrap();
-        let there = directory.path().join("there.sh").display().to_string();
+        let script = directory.path().join("there.sh").display().to_string();
         let profiles = Registry::builtin().unwrap();
         let warned = |command: &str| {
             let text = format!(
@@ -99,7 +99,7 @@ mod tests {
             let read = read("basecoat", &text, &origin, &Switches::default()).unwrap();
             missing(&read.hooks, &profiles, Some(directory.path()))
         };
-        for command in ["sh hooks/x.sh", "./there.sh --all", &there] {
+        for command in ["sh hooks/x.sh", "./there.sh --all", &script] {
             assert_eq!(warned(command), Vec::<String>::new(), "{command}");
         }
         let place = "mcp.json: hooks.PreToolUse[0]";

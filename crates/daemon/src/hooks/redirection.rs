@@ -30,8 +30,7 @@ pub fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
             place: place.clone(),
         }]);
         Some(format!(
-            "{}: `>` writes `{place}`, which profile `{}` does not let it: the shell then does not run the command; name a profile \
-             with `{remedy}`",
+            "{}: `>` writes `{place}`, which profile `{}` denies, so the shell does not run the command; name a profile with `{remedy}`",
             hook.source, policy.name
         ))
     };
@@ -115,7 +114,9 @@ fn targets(line: &str) -> Vec<String> {
                 .unwrap_or(""),
             '\'' => after.split_once('\'').map_or("", |(_, rest)| rest),
             '"' => behind_quote(after),
-            '#' if before.is_whitespace() => after.find('\n').map_or("", |at| &after[at..]),
+            '#' if before.is_whitespace() => {
+                after.find('\n').map_or("", |position| &after[position..])
+            }
             // After `<<` may come a here-document, which the program reads.
             '<' if after.starts_with('<') => return found,
             '>' => {
@@ -133,9 +134,9 @@ fn targets(line: &str) -> Vec<String> {
 
 fn behind_quote(text: &str) -> &str {
     let mut escaped = false;
-    for (at, char) in text.char_indices() {
+    for (position, char) in text.char_indices() {
         match char {
-            '"' if !escaped => return &text[at + 1..],
+            '"' if !escaped => return &text[position + 1..],
             _ => escaped = char == '\\' && !escaped,
         }
     }
@@ -182,7 +183,7 @@ mod tests {
             ("echo x > \"$LOG\" > /tmp/$USER > out > /tmp/*", &[]),
             ("true # > /tmp/a", &[]),
             ("cat <<E\n> /tmp/a\nE", &[]),
-            ("exec 2>&1 >&-; [ 1 \\> 2 ]", &[]),
+            ("exec 2>&1 >&-;[ 1 \\> 2 ]", &[]),
             ("echo x >/tmp/../etc/x", &[]),
             ("echo \"", &[]),
             ("echo \\", &[]),
@@ -231,7 +232,7 @@ mod tests {
             ("\"sh -c 'echo x >> /tmp/x'\"", 1),
             ("[bash, -euc, 'echo x >> /tmp/x']", 1),
             ("[env, A=b, /bin/sh, -c, 'cat >> /tmp/x']", 1),
-            // It starts in the workspace, which it may read.
+            // The hook starts in the workspace, which it may read.
             ("[sh, -c, 'echo x > ./audit.log']", 1),
             ("[sh, -c, 'echo x > /dev/null']", 0),
             // A file, an argument of the script, and words that no shell reads.
@@ -243,7 +244,7 @@ mod tests {
         for (line, profile) in [
             ("echo x >/dev/null", "workspace-ro"),
             ("echo x > ./audit.log", "workspace-rw"),
-            // It starts in its scratch directory.
+            // The hook starts in its scratch directory.
             ("echo x > ./audit.log", "pipeline"),
             // That may lie in the workspace.
             ("echo x > /srv/project/audit.log", "workspace-rw"),

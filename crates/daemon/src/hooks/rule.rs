@@ -123,12 +123,12 @@ mod tests {
         for hook in &mut hooks {
             apply(&rules, hook);
         }
-        let said: Vec<_> = hooks
+        let found: Vec<_> = hooks
             .iter()
             .map(|it| (it.profile.clone(), it.profile_granted, it.entry.on_failure))
             .collect();
         assert_eq!(
-            said,
+            found,
             [
                 (profile("workspace-rw"), true, OnFailure::Closed),
                 (None, false, OnFailure::Contract)

@@ -44,7 +44,7 @@ pub fn object(hook: &Registered) -> Value {
         .supplied()
         .map(|supplied| json!(supplied.argv()));
     let posted = posted(&hook.action);
-    let given = [
+    let parts = [
         (key, Some(value)),
         ("after_block", hook.runs_after_block.then(|| json!("run"))),
         ("args", (!args.is_empty()).then(|| json!(args))),
@@ -75,7 +75,7 @@ pub fn object(hook: &Registered) -> Value {
             hook.working_dir.as_ref().map(|path| json!(path)),
         ),
     ];
-    let all = given.into_iter().chain(posted).chain(reading(&hook.entry));
+    let all = parts.into_iter().chain(posted).chain(reading(&hook.entry));
     let object: Map<_, _> = all
         .filter_map(|(key, value)| Some((key.to_owned(), value?)))
         .collect();
@@ -152,7 +152,7 @@ pub fn add(hook: &Registered, text: &mut Lines) {
                 }
                 PostDecision::Denied(denied) => format!("refused  NOT_ALLOWLISTED: {denied}"),
                 PostDecision::Unasked => {
-                    "allowed  where the configuration says so (`http.allow`)".to_owned()
+                    "allowed  where `http.allow` of the configuration allows it".to_owned()
                 }
             });
         }
@@ -176,7 +176,7 @@ pub fn add(hook: &Registered, text: &mut Lines) {
         lines.push(format!("timeout  {}", Span(timeout)));
     }
     if hook.entry.advisory {
-        lines.push("kind     advisory: it decides nothing".to_owned());
+        lines.push("kind     advisory, decides nothing".to_owned());
     }
     if hook.runs_after_block {
         lines.push("after    a block too, only looking on".to_owned());

@@ -101,19 +101,23 @@ pub(crate) fn command(supplied: &Supplied) -> Vec<OsString> {
     let words = supplied.argv().into_iter();
     let mut words: Vec<_> = words.map(OsString::from).collect();
     if supplied.is_hookjail()
-        && let Ok(own) = env::current_exe()
+        && let Ok(program_of_self) = env::current_exe()
         && let Some(program) = words.first_mut()
     {
-        *program = own.into();
+        *program = program_of_self.into();
     }
     words
 }
 
 /// Returns a hook's start directory: the entry's, else the event's, else the workspace. `None` where it does not lie in
 /// the workspace, compared as text; admission checks the resolved path.
-fn directory(event: &Members<'_>, own: Option<&Path>, workspace: &Path) -> Option<PathBuf> {
-    let directory = match own {
-        Some(own) => own.to_owned(),
+fn directory(
+    event: &Members<'_>,
+    entry_directory: Option<&Path>,
+    workspace: &Path,
+) -> Option<PathBuf> {
+    let directory = match entry_directory {
+        Some(entry_directory) => entry_directory.to_owned(),
         None => match event.last("cwd").and_then(text).unwrap_or_default() {
             none if none.is_empty() => workspace.to_owned(),
             cwd => cwd.into(),
@@ -122,7 +126,7 @@ fn directory(event: &Members<'_>, own: Option<&Path>, workspace: &Path) -> Optio
     (directory.starts_with(workspace) && is_plain(&directory)).then_some(directory)
 }
 
-/// Returns the environment of git beside its profile's variables. It excludes any configuration but the repository's,
+/// Returns the environment of git beside its profile's variables, which excludes any configuration but the repository's,
 /// and all above the workspace or on another machine.
 fn environment_of_git(workspace: &Path) -> BTreeMap<String, OsString> {
     let above = workspace.parent().unwrap_or(workspace);
@@ -145,17 +149,17 @@ mod tests {
 
     #[test]
     fn a_query_starts_in_the_workspace_or_not_at_all() {
-        let start = |cwd: &str, own: Option<&str>| {
+        let start = |cwd: &str, entry_directory: Option<&str>| {
             let event = format!(r#"{{"cwd":"{cwd}"}}"#);
             let event = Members::of_event(event.as_bytes()).unwrap();
-            directory(&event, own.map(Path::new), Path::new("/w/a"))
+            directory(&event, entry_directory.map(Path::new), Path::new("/w/a"))
         };
-        for (cwd, own, expected) in [
+        for (cwd, entry_directory, expected) in [
             ("", None, "/w/a"),
             ("/w/a/b", None, "/w/a/b"),
             ("/elsewhere", Some("/w/a/c"), "/w/a/c"),
         ] {
-            assert_eq!(start(cwd, own), Some(expected.into()), "{cwd}");
+            assert_eq!(start(cwd, entry_directory), Some(expected.into()), "{cwd}");
         }
         for outside in ["/w", "/w/ab", "/w/a/../b", "/w/a/./b", "a", "/"] {
             assert_eq!(start(outside, None), None, "{outside}");

@@ -188,31 +188,31 @@ mod tests {
     #[test]
     fn sessions_of_one_uid_have_none_of_anothers_forgotten() {
         let valve = Valve::new(2, OnLimit::Abort);
-        let of = |uid, name: &str| {
+        let count = |uid, name: &str| {
             valve
                 .count((uid, name.to_owned()), false, true, false)
                 .count
         };
-        assert_eq!(of(1, "a"), 1);
+        assert_eq!(count(1, "a"), 1);
         for number in 0..2 * SESSIONS {
-            of(2, &number.to_string());
+            count(2, &number.to_string());
         }
-        assert_eq!(of(1, "a"), 2);
-        assert_eq!(of(2, "0"), 1, "its own are");
+        assert_eq!(count(1, "a"), 2);
+        assert_eq!(count(2, "0"), 1, "its own are");
     }
 
     #[test]
     fn sessions_that_end_or_fall_silent_are_forgotten() {
         let valve = Valve::new(5, OnLimit::Warn);
         let start = Instant::now();
-        let at =
+        let count_at =
             |now, name: &str, ends| valve.count_at(now, session(name), false, true, ends).count;
-        assert_eq!(at(start, "a", false), 1);
-        assert_eq!(at(start, "a", true), 2);
-        assert_eq!(at(start, "a", false), 1);
-        assert_eq!(at(start + FORGET, "a", false), 1);
+        assert_eq!(count_at(start, "a", false), 1);
+        assert_eq!(count_at(start, "a", true), 2);
+        assert_eq!(count_at(start, "a", false), 1);
+        assert_eq!(count_at(start + FORGET, "a", false), 1);
         for number in 0..2 * SESSIONS {
-            at(start + FORGET, &number.to_string(), false);
+            count_at(start + FORGET, &number.to_string(), false);
         }
         assert!(valve.sessions.lock().unwrap().len() <= SESSIONS);
     }

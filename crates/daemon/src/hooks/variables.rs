@@ -49,14 +49,14 @@ pub(super) fn set_plugin_directory(hook: &mut Registered, base: Option<&Path>, f
     let Owner::Plugin(_) = hook.owner else {
         return;
     };
-    let beside = file.parent().and_then(|parent| {
+    let plugin_directory = file.parent().and_then(|parent| {
         if parent.ends_with("hooks") {
             parent.parent()
         } else {
             Some(parent)
         }
     });
-    let Some(root) = base.or(beside) else {
+    let Some(root) = base.or(plugin_directory) else {
         return;
     };
     for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], |runtime| runtime.variables) {
@@ -77,15 +77,15 @@ pub(crate) fn expanded(
     let mut environment = hook.configured_env.clone();
     let mut values = BTreeMap::new();
     for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], |runtime| runtime.variables) {
-        let own = environment.get(*name).or_else(|| hook.env.get(*name));
-        let value = match own {
-            Some(own) => own.to_str().map(str::to_owned),
+        let set = environment.get(*name).or_else(|| hook.env.get(*name));
+        let value = match set {
+            Some(set) => set.to_str().map(str::to_owned),
             None => known.value(*holds),
         };
         let Some(value) = value else {
             continue;
         };
-        if own.is_none() {
+        if set.is_none() {
             environment.insert((*name).to_owned(), value.clone().into());
         }
         // A value from the event would make the command another one for each event.
@@ -164,10 +164,16 @@ mod tests {
             assert_eq!(found, line(expected), "{text}");
         }
         let words = |words: &[&str]| Command::Argv(words.iter().map(Into::into).collect());
-        let given = words(&["${CLAUDE_PROJECT_DIR}/x", "$CLAUDE_PROJECT_DIR", "${X}"]);
+        let words_read = words(&["${CLAUDE_PROJECT_DIR}/x", "$CLAUDE_PROJECT_DIR", "${X}"]);
         let expected = words(&["/p q/x", "$CLAUDE_PROJECT_DIR", "${X}"]);
-        assert_eq!(put_in(Mode::ClaudeCode, given.clone(), &values), expected);
-        assert_eq!(put_in(Mode::GeminiCli, given.clone(), &values), given);
+        assert_eq!(
+            put_in(Mode::ClaudeCode, words_read.clone(), &values),
+            expected
+        );
+        assert_eq!(
+            put_in(Mode::GeminiCli, words_read.clone(), &values),
+            words_read
+        );
     }
 
     #[test]

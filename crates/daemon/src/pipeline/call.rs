@@ -17,8 +17,7 @@ use crate::traces::{self, Stage, Trace};
 /// The time reserved before the caller's own timeout, so that the answer still arrives.
 ///
 /// The server library answers with its own status once the caller's timer has fired. After the deadline follow the end
-/// of the process tree, its last output and the end record, which waits for a disk; 100 ms were too few on a busy
-/// machine.
+/// of the process tree, its last output and the end record, which waits for a disk. 100 ms are too few on a busy machine.
 const ANSWER_EARLY: Duration = Duration::from_millis(250);
 
 /// Purpose of an admission.

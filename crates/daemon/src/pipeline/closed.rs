@@ -32,7 +32,7 @@ const LONGEST_NAME: usize = 256;
 
 /// Returns the lines about files that the hook's user cannot open without confinement either, in lower case.
 ///
-/// Under a root daemon there are none: what keeps files from the users that hooks have there is part of the confinement.
+/// Under a root daemon there are none: permissions against the users that hooks have there are part of the confinement.
 #[cfg(target_os = "linux")]
 pub(super) fn lines(run: &Run, stderr: &[u8]) -> Vec<String> {
     if !run.prepared.confines() || geteuid().is_root() {
@@ -102,7 +102,7 @@ pub(super) fn lines(_run: &Run, _stderr: &[u8]) -> Vec<String> {
     Vec::new()
 }
 
-/// Returns what may be names of files in an error: what is quoted, and what stands between blanks or colons.
+/// Returns possible names of files in an error: quoted words, and words between blanks or colons.
 #[cfg(target_os = "linux")]
 fn names(line: &str) -> impl Iterator<Item = &str> {
     quoted(line).chain(words(line).filter(|word| word.contains('/')))
@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert!(names(line).any(|name| name == expected), "{line}");
         }
-        assert_eq!(names("it failed: Permission denied").count(), 0);
+        assert_eq!(names("cat failed: Permission denied").count(), 0);
     }
 
     #[test]

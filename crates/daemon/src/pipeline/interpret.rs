@@ -20,7 +20,7 @@ use super::{Ended, Run, closed};
 
 /// A run's end and its verdict.
 ///
-/// Only `Interpreted::of` makes one.
+/// Only `Interpreted::from_ended` makes one.
 #[derive(Debug)]
 pub struct Interpreted {
     /// The contract's own event.
@@ -65,7 +65,7 @@ impl Interpreted {
     /// Interprets a run's end under its contract.
     ///
     /// The hook's output is interpreted unredacted; secrets are removed from the verdict and the event.
-    pub(crate) fn of(ended: Ended, redaction: Arc<Redaction>) -> Self {
+    pub(crate) fn from_ended(ended: Ended, redaction: Arc<Redaction>) -> Self {
         let Ended { hook, run, .. } = ended;
         let request = &run.request;
         let nothing = Captured::default();
@@ -163,7 +163,7 @@ fn command(run: &Run) -> Cow<'_, str> {
 
 /// Classifies an end by wait status and cause, never by code ranges.
 ///
-/// `killed`: whether an operator killed the run. It may have ended for another cause just before.
+/// `killed`: whether an operator killed the run, which may have ended for another cause just before.
 fn kinds(end: &End, killed: bool) -> (record::OutcomeKind, EndKind) {
     use record::OutcomeKind;
     let ran = match end {

@@ -98,8 +98,8 @@ impl Pipeline {
                     self.gate.spend(uid, Spent::Cpu(cpu));
                     self.started();
                     let recorded = self.audit.end(interpreted).await;
-                    if let Answer::Outcome { at, .. } = recorded.answer() {
-                        self.gate.spend(uid, Spent::Journal(at.bytes));
+                    if let Answer::Outcome { at: position, .. } = recorded.answer() {
+                        self.gate.spend(uid, Spent::Journal(position.bytes));
                     }
                     recorded
                 }
@@ -129,7 +129,7 @@ impl Pipeline {
         admission: &mut Option<Admission>,
     ) -> Result<Box<Plan>, Stop> {
         let admitted = self.gate.admit(call, request, &self.sandbox).await?;
-        *admission = Some(Admission::of(&admitted));
+        *admission = Some(Admission::from_admitted(&admitted));
         let plan = Plan::resolve(admitted, &self.sandbox).await?;
         self.audit.ready()?;
         Ok(plan)
@@ -164,12 +164,12 @@ impl Pipeline {
             traces::reach(ended.run.trace.as_ref(), Stage::Interpret);
             let (bytes, uid) = (ended.hook.end.output_bytes(), ended.run.peer.uid);
             let redaction = self.audit.redaction().get();
-            let read = move || Box::new(Interpreted::of(ended, redaction));
+            let read = move || Box::new(Interpreted::from_ended(ended, redaction));
             Ok(Box::pin(heavy::sized(uid, bytes, read)).await)
         }
     }
 
-    /// Begins to show the notices of a run. By value: what is borrowed would be held while the end is interpreted.
+    /// Begins to show the notices of a run. By value: a borrowed run would be held while the end is interpreted.
     fn notified(&self, mut ended: Ended) -> Ended {
         let calls = std::mem::take(&mut ended.hook.notices);
         if !calls.is_empty() {

@@ -99,7 +99,7 @@ impl Notifier {
         let Asked { dropped, notices } = Asked::read(calls.as_bytes());
         let session = (run.peer.uid, run.request.session.clone());
         let (hook, run) = (hook_name(run), &*run.id);
-        let asked = notices.len();
+        let total = notices.len();
         let now = Instant::now();
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         let within: Vec<_> = notices
@@ -107,7 +107,7 @@ impl Notifier {
             .filter(|_| rate.take(&session, now))
             .collect();
         drop(rate);
-        let limited = dropped + (asked - within.len()) as u64;
+        let limited = dropped + (total - within.len()) as u64;
         if limited > 0 {
             tracing::debug!(run, hook, limited, "notices are not shown: too many");
             self.metrics.notices(NoticeOutcome::Limited, limited);
@@ -139,7 +139,7 @@ impl Notifier {
     fn start(&self, words: Vec<Words>, run: &str) -> io::Result<()> {
         let mut state = self.shared.lock();
         if state.ends || state.runs == MOST_RUNS {
-            return Err(io::Error::other("those of other runs are being shown"));
+            return Err(io::Error::other("notices of other runs are being shown"));
         }
         let shared = Arc::clone(&self.shared);
         let metrics = Arc::clone(&self.metrics);
@@ -290,7 +290,7 @@ fn hook_name(run: &Run) -> String {
     shown_name(names.next().map_or("", String::as_str))
 }
 
-/// Returns the program of a directory that shows notices. Root alone can change it: it is started without confinement.
+/// Returns the program of a directory that shows notices. Root alone can change it, as the program is started without confinement.
 fn program_of_root(directory: &Path) -> Option<PathBuf> {
     roots_alone(&program_in(directory)?)
 }

@@ -98,18 +98,18 @@ impl<T> Schedule<T> {
     /// Removes the last entry of the uid with the most, if `uid` has less than its share.
     fn make_room(&mut self, uid: u32) -> Option<T> {
         let waiting = |it: &UidState<T>| it.waiting.len();
-        let own = self.uids.get(&uid).map_or(0, waiting);
+        let own_count = self.uids.get(&uid).map_or(0, waiting);
         let others = self
             .uids
             .iter()
             .filter(|(other, it)| **other != uid && waiting(it) > 0);
         let share = self.max_queued.div_ceil(others.count() + 1);
-        if own >= share {
+        if own_count >= share {
             return None;
         }
         let most = self.uids.values_mut().max_by_key(|it| it.waiting.len())?;
         // A uid that would then have fewer entries than `uid` does not make room.
-        if most.waiting.len() <= own + 1 {
+        if most.waiting.len() <= own_count + 1 {
             return None;
         }
         let (_, given_up) = most.waiting.pop_back()?;
@@ -360,18 +360,18 @@ mod tests {
     #[test]
     fn who_is_turned_away_is_told_how_long_the_queue_takes() {
         let start = Instant::now();
-        let at = |ms| start + Duration::from_millis(ms);
+        let time = |ms| start + Duration::from_millis(ms);
         let mut pace = Pace::default();
-        assert_eq!(pace.time_for(1000, at(0)), SHORTEST);
-        // Nobody waited before the first of them.
+        assert_eq!(pace.time_for(1000, time(0)), SHORTEST);
+        // No entry waited before the first of them.
         for ms in [0, 5000, 5010, 5020, 5030] {
-            pace.step(at(ms), ms > 0);
+            pace.step(time(ms), ms > 0);
         }
-        assert_eq!(pace.time_for(1000, at(5030)), Duration::from_secs(10));
-        assert_eq!(pace.time_for(1, at(5030)), SHORTEST);
-        // It has come to a halt.
-        assert_eq!(pace.time_for(10, at(6030)), Duration::from_secs(10));
-        assert_eq!(pace.time_for(1000, at(6030)), LONGEST);
+        assert_eq!(pace.time_for(1000, time(5030)), Duration::from_secs(10));
+        assert_eq!(pace.time_for(1, time(5030)), SHORTEST);
+        // The queue has come to a halt.
+        assert_eq!(pace.time_for(10, time(6030)), Duration::from_secs(10));
+        assert_eq!(pace.time_for(1000, time(6030)), LONGEST);
     }
 
     fn poll<T>(future: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) -> Option<T> {
@@ -389,7 +389,7 @@ mod tests {
             Box::pin(async move { places.take(1).await })
         };
         let interval = || places.pace.lock().unwrap().interval;
-        // Nobody waits: how fast a queue moves cannot be told by that.
+        // Without waiting entries, the pace of a queue is unknown.
         for _ in 0..3 {
             drop(poll(&mut take()).unwrap().unwrap());
         }
@@ -455,7 +455,7 @@ mod tests {
         let two = Arc::clone(&places);
         let two = poll(&mut Box::pin(async move { two.take(2).await }));
         assert!(two.unwrap().is_ok(), "hooks of another uid hold it up");
-        // The control: where nobody else may ask, one uid has them all.
+        // The control: where no other uid may call, one uid has them all.
         let alone = Arc::new(Places::new(8, 0));
         alone.entitle(vec![1]);
         let all: Vec<_> = (0..9)
@@ -527,8 +527,8 @@ mod tests {
 
     proptest! {
         /// Checks the limits of places and queue, and that every entry has its turn. In any sequence, never more run
-        /// than there are places, never more wait than may, none waits for a place that is free for it, and once all
-        /// that runs has ended every entry that still waits has had its turn.
+        /// than there are places, never more wait than may, and none waits for a place that is free for it. Once all
+        /// running entries have ended, every entry that still waits has had its turn.
         #[test]
         fn nothing_is_lost_and_nobody_starves(
             places in 1_usize..6,

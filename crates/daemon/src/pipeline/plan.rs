@@ -88,7 +88,7 @@ pub struct Plan {
     pub(crate) opened: Opened,
     /// The version of the administrator's files; `None` = they have none.
     pub(crate) policy_version: Option<Arc<str>>,
-    /// The run. Boxed: it lives as long as the hook runs, and is moved often.
+    /// The run. Boxed, as a run lives as long as the hook runs, and is moved often.
     pub(crate) run: Box<Run>,
     /// The hook's stdin.
     pub(crate) stdin: Bytes,
@@ -106,9 +106,9 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Refuses a request that widens the profile, a policy that no backend enforces or confirms, a backend without
-    /// confinement where the request requires it, environments and events that cannot be built, and paths that cannot
-    /// be opened.
+    /// Refuses a request that widens the profile, a policy that no backend enforces or confirms, and a backend without
+    /// confinement where the request requires it. Also refuses environments and events that cannot be built, and paths
+    /// that cannot be opened.
     pub(crate) async fn resolve(
         admitted: Admitted,
         sandbox: &Confinement,
@@ -165,10 +165,10 @@ impl Plan {
         let opened = sandbox.obtain(admitted.deadline, open).await?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
         let start = (environment, opened, stdin);
-        Ok(Box::new(Self::of(admitted, policy, selected, start)))
+        Ok(Box::new(Self::assemble(admitted, policy, selected, start)))
     }
 
-    fn of(
+    fn assemble(
         admitted: Admitted,
         policy: Policy,
         selected: Selected,

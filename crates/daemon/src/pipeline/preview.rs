@@ -9,7 +9,7 @@ use super::{Admitted, Plan};
 
 /// A request, previewed without announcement or start.
 ///
-/// A preview can only be encoded: it cannot become a run.
+/// A preview can only be encoded, and cannot become a run.
 #[derive(Debug)]
 pub(crate) struct Preview {
     /// The admission; `None` where it was refused.
@@ -60,7 +60,7 @@ impl Preview {
 }
 
 impl Admission {
-    pub(super) fn of(admitted: &Admitted) -> Self {
+    pub(super) fn from_admitted(admitted: &Admitted) -> Self {
         Self {
             argv: admitted.program.argv.clone(),
             consent: admitted.consent,

@@ -160,8 +160,7 @@ impl Account {
 
 fn spent(uid: u32, key: &str, wait: Duration) -> Refusal {
     let seconds = wait.as_millis().div_ceil(1000);
-    let message =
-        format!("uid {uid} has spent its amount of `hooks.{key}`; ask again in {seconds} s");
+    let message = format!("uid {uid} has spent its amount of `hooks.{key}`; retry in {seconds} s");
     Refusal::new(Reason::RateLimited, message).after(wait)
 }
 
@@ -192,7 +191,7 @@ mod tests {
             (refusal.reason, refusal.retry),
             (Reason::RateLimited, Some(seconds(10)))
         );
-        let message = "uid 1 has spent its amount of `hooks.calls_per_minute`; ask again in 10 s";
+        let message = "uid 1 has spent its amount of `hooks.calls_per_minute`; retry in 10 s";
         assert_eq!(refusal.message, message);
         // Another uid has its own; a refused call spends nothing.
         rates.call(2, CALLS, now).unwrap();
@@ -244,7 +243,7 @@ mod tests {
 
     proptest! {
         /// Checks that in any time a uid has at most its amount and what comes back meanwhile, and that one that waits
-        /// as long as the refusal says is served.
+        /// for the refusal's retry delay is served.
         #[test]
         fn no_more_is_served_than_comes_back(
             limit in 1_u64..100,

@@ -74,7 +74,7 @@ impl Starts {
             });
             timeout(TRY_TIMEOUT, tried).await.ok();
         } else if last.get().hangs(now) {
-            let why = "an attempt does not end; look at the disk of `paths.runtime`";
+            let why = "an attempt does not end; check the disk of `paths.runtime`";
             self.publish(Some(why.to_owned()));
         }
     }
@@ -132,7 +132,7 @@ impl Pipeline {
             let made = spawn_blocking(directory).await.map_err(io::Error::from);
             made.flatten().map_err(|error| {
                 format!(
-                    "directories of runs cannot be made; look at the disk of `paths.runtime`: {error}"
+                    "directories of runs cannot be made; check the disk of `paths.runtime`: {error}"
                 )
             })?;
             pipeline.start_any().await

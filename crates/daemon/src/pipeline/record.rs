@@ -168,7 +168,7 @@ impl About {
         }
     }
 
-    /// Returns it without registered secrets, with a command of at most so many bytes.
+    /// Returns the description without registered secrets, with a command of at most `most` bytes.
     pub(super) fn redacted(&self, redaction: &Redaction, most: usize) -> Self {
         let mut about = self.clone();
         let Self {
@@ -203,7 +203,7 @@ impl About {
 
     /// Sets contract and point.
     #[must_use]
-    pub(crate) fn at(self, contract: &'static str, point: String) -> Self {
+    pub(crate) fn at_point(self, contract: &'static str, point: String) -> Self {
         Self {
             contract,
             point,
@@ -332,8 +332,11 @@ impl Audit {
         .await;
         let patience = self.patience(Some(interpreted.run.deadline));
         let why = match timeout(patience, self.writer.end_of_run(record)).await {
-            Ok(Ok(at)) => {
-                let answer = Answer::Outcome { at, interpreted };
+            Ok(Ok(position)) => {
+                let answer = Answer::Outcome {
+                    at: position,
+                    interpreted,
+                };
                 if let Some((trace, facts)) = traced {
                     trace.end(facts);
                 }
@@ -451,7 +454,7 @@ impl Audit {
         });
         redaction.clean_refusal(&mut record);
         record.cut();
-        // A refusal that says that the hook was released must keep saying so.
+        // A refusal of a released hook stays one.
         let released = matches!(&answer, Answer::Refusal(refusal) if refusal.is_released());
         let unrecorded = |why: &str| {
             let refusal = unavailable(why);
@@ -512,7 +515,10 @@ fn refused(mut refusal: Refusal, redaction: &Redaction) -> (String, Refusal) {
 
 /// Returns the message for a record that is still pending after [`RECORD_TIMEOUT`].
 fn waits() -> String {
-    format!("it is not written after {} s", RECORD_TIMEOUT.as_secs())
+    format!(
+        "a record is not written after {} s",
+        RECORD_TIMEOUT.as_secs()
+    )
 }
 
 pub(super) fn unavailable(why: &str) -> Refusal {
@@ -601,7 +607,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             name: event.name.to_owned(),
         }),
         verdict: Some(record::VerdictLine {
-            blocked_by: verdict.blocked_by.map(|by| by.as_str().to_owned()),
+            blocked_by: verdict.blocked_by.map(|source| source.as_str().to_owned()),
             contexts: verdict.additional_context.len(),
             decision: verdict.decision.as_str().to_owned(),
             failed: verdict.failed,

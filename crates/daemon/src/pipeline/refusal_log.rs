@@ -16,7 +16,7 @@ use hookjail_base::{
 /// The most lines about one caller and reason within [`WINDOW`].
 const MAX_LINES: u32 = 10;
 
-/// The most callers and reasons that are told apart; more share a window for each reason.
+/// The most callers and reasons with windows of their own; more share a window for each reason.
 const MAX_WINDOWS: usize = 1024;
 
 /// The lines about refusals.
@@ -137,9 +137,9 @@ impl RefusedCall<'_> {
 
 /// Returns the window of a refusal: the caller's own while there are few.
 fn kind(lines: &Lines<Kind>, uid: u32, reason: Option<Reason>) -> Kind {
-    let own = (Some(uid), reason);
-    if lines.windows() < MAX_WINDOWS || lines.has(&own) {
-        own
+    let own_window = (Some(uid), reason);
+    if lines.windows() < MAX_WINDOWS || lines.has(&own_window) {
+        own_window
     } else {
         (None, reason)
     }
@@ -184,7 +184,7 @@ mod tests {
         }
         let with_line = (most..3 * most).filter(|uid| take(*uid, REASON));
         assert_eq!(with_line.count(), 10);
-        // Those that were there before have their own, and so has another reason.
+        // Earlier callers have their own, and so has another reason.
         assert!(take(0, REASON) && take(most, Some(Reason::Overloaded)));
         assert_eq!(lines.windows(), MAX_WINDOWS + 2);
         let unsaid = u64::from(2 * most - 10);

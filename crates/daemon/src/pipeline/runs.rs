@@ -27,20 +27,20 @@ const LISTED_BYTES: usize = 1024;
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RunStage {
-    /// It waits for an operator's consent.
+    /// The run waits for an operator's consent.
     Asking,
-    /// It waits for a place.
+    /// The run waits for a place.
     Queued,
     /// Its hook was released.
     Running,
-    /// It has a place and is being started.
+    /// The run has a place and is being started.
     Starting,
 }
 
 /// The runs in work.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// Told of each run that leaves the list.
+    /// Notified of each run that leaves the list.
     left: Notify,
     /// By id: ids begin with the time, so the oldest is the first.
     listed: Mutex<BTreeMap<String, Arc<RunInWork>>>,
@@ -67,7 +67,7 @@ struct Progress {
     until: Option<Instant>,
 }
 
-/// What an operator is shown of a run, without registered secrets.
+/// Description of a run for an operator, without registered secrets.
 #[derive(Debug)]
 pub(crate) struct RunSummary {
     /// The request.
@@ -82,7 +82,7 @@ pub(crate) struct RunSummary {
     pub stage: RunStage,
 }
 
-/// No one run in work has the wanted id.
+/// No one run in work has the requested id.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum NotFound {
     /// None has it.
@@ -162,11 +162,11 @@ impl Runs {
 }
 
 impl RunInWork {
-    /// Ends the run at once, as if its caller had disconnected, but for what is said of it.
-    pub(crate) fn kill(&self, by: Peer) {
+    /// Ends the run at once, as if its caller had disconnected, but with the operator in its reply and record.
+    pub(crate) fn kill(&self, operator: Peer) {
         // One that is ending for another reason keeps that, and of two operators the first counts.
         if !self.cancel.is_cancelled() {
-            self.killed_by.set(by).ok();
+            self.killed_by.set(operator).ok();
         }
         self.cancel.cancel();
     }
@@ -215,7 +215,7 @@ impl RunInWork {
 impl Listed<'_> {
     /// Returns the description of a request that has no outcome, and why.
     ///
-    /// Whatever stage an operator's kill cut short, and whatever that stage says: the kill is the reason.
+    /// The reason is an operator's kill, if there was one, independent of the stage and of its own reason.
     pub(super) fn stopped(&self, stop: Stop) -> (About, Stop) {
         let mut about = self.run.about.clone();
         let until = self.run.until();

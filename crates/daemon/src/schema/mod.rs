@@ -1,7 +1,7 @@
 //! JSON Schemas of hookjail's files, generated from the types that read them.
 //!
-//! A schema says what form a file has. What must hold between values (`default` below `maximum`, paths that exist) is said by
-//! whoever reads it.
+//! A schema describes the form of a file. Conditions between values (`default` below `maximum`, paths that exist) are checked by the
+//! readers of the file.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-/// The longest `tracestate` that is passed on, bytes: what the specification asks everybody to pass on.
+/// The longest `tracestate` that is passed on, bytes: the length that the specification asks everybody to pass on.
 const MAX_STATE_BYTES: usize = 512;
 
 /// The most entries of a `tracestate`.
@@ -30,7 +30,7 @@ pub(crate) struct TraceContext {
     flags: u8,
     /// The span.
     pub(crate) span: SpanId,
-    /// What tracing systems pass on to themselves; may be empty.
+    /// State that tracing systems pass on to themselves; may be empty.
     pub(crate) state: String,
     /// The trace.
     pub(crate) trace: TraceId,
@@ -95,7 +95,7 @@ impl TraceContext {
 
     /// Reads a `traceparent` and the values of `tracestate`, in their order.
     ///
-    /// One that is invalid is none, and of an invalid state nothing is taken, as the specification says.
+    /// One that is invalid is none, and of an invalid state nothing is taken, as the specification requires.
     pub(crate) fn parse<'a>(
         parent: &str,
         states: impl IntoIterator<Item = &'a str>,
@@ -128,7 +128,7 @@ impl TraceContext {
     }
 
     /// Returns the position of another span of the trace.
-    pub(super) fn at(&self, span: SpanId) -> Self {
+    pub(super) fn with_span(&self, span: SpanId) -> Self {
         Self {
             span,
             ..self.clone()
@@ -333,6 +333,6 @@ mod tests {
         let other = TraceContext::begin(1.0);
         assert_ne!((one.trace, one.span), (other.trace, other.span));
         assert_eq!(parsed(&one.parent()), Some(one.clone()));
-        assert_eq!(one.at(SpanId::new()).trace, one.trace);
+        assert_eq!(one.with_span(SpanId::new()).trace, one.trace);
     }
 }

@@ -1,7 +1,7 @@
 //! Traces of calls: where a call belongs in its caller's trace, and the spans of what was done, for a collector.
 //!
 //! A call takes note of when it reached each stage. Its spans are made of these times on the exporter's thread, after the end or the
-//! refusal is recorded: a call that is not traced pays for one look, and one that is traced for a few times and one send.
+//! refusal is recorded. A call that is not traced pays for one look, and one that is traced for a few times and one send.
 
 mod context;
 mod spans;
@@ -46,9 +46,9 @@ pub(crate) struct Export {
 impl LastExport {
     /// Takes note of an export that ended now.
     pub(crate) fn ended(&self, problem: Option<&str>) {
-        let at = SystemTime::now();
+        let time = SystemTime::now();
         let problem = problem.map(|problem| cut(problem, MAX_PROBLEM).into_owned());
-        *self.lock() = Some(Export { at, problem });
+        *self.lock() = Some(Export { at: time, problem });
     }
 
     /// Returns the last export; `None` before the first.
@@ -94,7 +94,7 @@ pub(crate) enum Stage {
     Interpret,
     /// The operator is asked; a part of the admission.
     Question,
-    /// It waits for a place; a part of the admission.
+    /// The run waits for a place; a part of the admission.
     Queue,
     /// The end, or the refusal, is written to the journal.
     Record,
@@ -113,7 +113,7 @@ pub(crate) struct Trace {
     recording: Option<Recording>,
 }
 
-/// What is noted of a call whose spans are exported.
+/// Notes of a call whose spans are exported.
 #[derive(Debug)]
 struct Recording {
     arrived: Instant,
@@ -220,7 +220,7 @@ impl Trace {
             when: SystemTime::now() - late,
         };
         Arc::new(Self {
-            context: above.at(SpanId::new()),
+            context: above.with_span(SpanId::new()),
             recording: Some(recording),
         })
     }
@@ -329,8 +329,8 @@ mod tests {
 
     #[test]
     fn without_an_exporter_or_a_caller_there_is_no_trace() {
-        let off = Tracer::default();
-        let begin = |caller| off.begin(Method::Execute, Instant::now(), caller);
+        let tracer = Tracer::default();
+        let begin = |caller| tracer.begin(Method::Execute, Instant::now(), caller);
         assert!(begin(None).is_none());
         let caller = TraceContext::begin(1.0);
         let trace = begin(Some(caller.clone())).unwrap();

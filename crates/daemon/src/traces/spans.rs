@@ -15,7 +15,7 @@ use hookjail_sandbox::ConnectionCounts;
 use super::{EndedCall, Facts, Method, Recording, SpanId, Stage};
 use crate::summary::RunSummary;
 
-/// The flag of a span whose `IS_REMOTE` flag says something.
+/// The flag of a span whose `IS_REMOTE` flag has a meaning.
 const HAS_IS_REMOTE: u32 = 0x100;
 
 /// The flag of a span whose parent is another service's.
@@ -229,10 +229,10 @@ impl EndedCall {
 
 impl Recording {
     /// Returns a time since 1970, nanoseconds.
-    fn nanoseconds(&self, at: Instant) -> u64 {
+    fn nanoseconds(&self, time: Instant) -> u64 {
         let since = self.when.duration_since(SystemTime::UNIX_EPOCH);
         let since: Duration =
-            since.unwrap_or_default() + at.saturating_duration_since(self.arrived);
+            since.unwrap_or_default() + time.saturating_duration_since(self.arrived);
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 }
@@ -344,7 +344,7 @@ mod tests {
         ended: Instant,
         facts: &Facts,
     ) -> Vec<(Stage, u128, u128)> {
-        let after = |at: Instant| at.duration_since(stages[0].1).as_millis();
+        let after = |time: Instant| time.duration_since(stages[0].1).as_millis();
         let segments = segments(stages, ended, facts).into_iter();
         let shown = segments.map(|it| (it.stage, after(it.began), after(it.ended)));
         shown.collect()

@@ -39,7 +39,7 @@ const SURVEY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The least of an id that names a run: all ids begin alike.
 const LEAST_ID_BYTES: usize = 4;
 
-/// What a daemon does for its operator, beside what its pipeline does.
+/// A daemon's actions for its operator, beside those of its pipeline.
 #[tonic::async_trait]
 pub(crate) trait Control: fmt::Debug + Send + Sync {
     /// Applies the current configuration, as a whole.
@@ -62,7 +62,7 @@ pub(crate) struct DaemonReport {
     pub places: DaemonPlaces,
     /// When and why a later reload was refused.
     pub refused: Option<(SystemTime, String)>,
-    /// What is served, or why nothing is.
+    /// Summary of the service, or the reason why nothing is served.
     pub serving: Result<String, String>,
     /// When the daemon started.
     pub started: Instant,
@@ -148,7 +148,7 @@ impl Admin {
 
     /// Admits the daemon's own user and root, unless the peer is a hook.
     ///
-    /// The socket's mode lets nobody else connect; this check also holds where the mode was changed.
+    /// The socket's mode lets no other user connect; this check also holds where the mode was changed.
     fn admit<T>(&self, request: &Request<T>) -> Result<Peer, Status> {
         let peer = peer(request.extensions())?;
         let refuse = |reason, message: String| Err(status(&Refusal::new(reason, message), ""));
@@ -158,9 +158,9 @@ impl Admin {
                 "a hook may not steer the daemon".to_owned(),
             );
         }
-        let own = nix::unistd::geteuid().as_raw();
-        if peer.uid != own && peer.uid != 0 {
-            let message = format!("uid {} may not steer the daemon of uid {own}", peer.uid);
+        let own_uid = nix::unistd::geteuid().as_raw();
+        if peer.uid != own_uid && peer.uid != 0 {
+            let message = format!("uid {} may not steer the daemon of uid {own_uid}", peer.uid);
             return refuse(Reason::PeerNotAllowed, message);
         }
         Ok(peer)
@@ -286,7 +286,7 @@ fn not_one(id: &str, not_found: NotFound) -> Refusal {
         }
         NotFound::Several(ids) => {
             let problem = format!(
-                "is the beginning of {} runs; say more of it: {}",
+                "is the beginning of {} runs; give more of the id: {}",
                 ids.len(),
                 ids.join(", ")
             );
@@ -312,7 +312,7 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
         ..
     } = pipeline;
     let rules = gate.rules();
-    // Nothing is said of a profile before its first test is over.
+    // A profile is not reported before its first test is over.
     let is_tested = |policy: &&Policy| sandbox.is_confirmed(policy) || !untested.has(&policy.name);
     let path = |path: Option<PathBuf>| {
         path.map(|path| path.to_string_lossy().into_owned())

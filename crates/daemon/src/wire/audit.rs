@@ -234,8 +234,8 @@ fn record(
     let RecordFields { hash, sequence, .. } = fields;
     if line.len() as u64 > max_bytes {
         let message = format!(
-            "record {sequence} has {} bytes, and `max_reply_bytes` is {max_bytes}: raise it and what the client takes, or \
-             read the record with `hookjail audit query`",
+            "record {sequence} has {} bytes, and `max_reply_bytes` is {max_bytes}; raise it and the client's limit, or \
+             run `hookjail audit query`",
             line.len()
         );
         let refusal = Refusal::new(Reason::RecordTooLarge, message);
@@ -252,7 +252,7 @@ fn record(
 
 fn unreadable(error: &io::Error) -> Status {
     tracing::error!(%error, "the journal cannot be read");
-    let message = "the journal cannot be read; the daemon's log says why";
+    let message = "the journal cannot be read; see the daemon's log";
     status(&Refusal::new(Reason::AuditUnavailable, message), "")
 }
 
@@ -276,18 +276,18 @@ fn filter(requested: Option<pb::AuditFilter>) -> Result<RecordFilter, Refusal> {
         };
         time.map(read).transpose()
     };
-    let given = |text: String| Some(text).filter(|text| !text.is_empty());
-    let end = given(end).map(|end| {
+    let nonempty = |text: String| Some(text).filter(|text| !text.is_empty());
+    let end = nonempty(end).map(|end| {
         let problem = "must be an outcome such as `exited`, `refused` or `interrupted`";
         RequestEnd::parse(&end).ok_or_else(|| invalid("filter.end", problem))
     });
     Ok(RecordFilter {
         end: end.transpose()?,
-        hook: given(hook),
+        hook: nonempty(hook),
         peer_uid,
-        profile: given(profile),
-        run_id: given(run_id),
-        session: given(session_id),
+        profile: nonempty(profile),
+        run_id: nonempty(run_id),
+        session: nonempty(session_id),
         since: time("filter.since", since)?,
         until: time("filter.until", until)?,
     })

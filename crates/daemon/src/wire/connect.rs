@@ -1,7 +1,7 @@
 //! Calls with JSON instead of gRPC: the unary form of the Connect protocol, for `curl` and its like.
 //!
 //! [`Connect`] stands before the doorway, which admits such calls as it admits all, and turns statuses into JSON.
-//! [`Transcode`] stands behind it, and turns messages into what the services know and their answers back.
+//! [`Transcode`] stands behind it, and turns messages into those of the services and their answers back.
 
 use std::{
     pin::Pin,
@@ -44,7 +44,7 @@ use crate::pipeline::{About, Pipeline};
 /// The type of messages.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The type of messages that services know.
+/// The type of messages that services take.
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// The length of gRPC's prefix of a message.
@@ -145,7 +145,7 @@ fn form(headers: &HeaderMap) -> Option<Form> {
     }
 }
 
-/// Returns whether a browser made a request for a web page: it sends it with whatever the user has.
+/// Returns whether a browser made a request for a web page, which it sends with any credentials of the user.
 fn is_of_a_page(headers: &HeaderMap) -> bool {
     let mut names = headers.keys().map(HeaderName::as_str);
     names.any(|name| name == ORIGIN.as_str() || name.starts_with("sec-fetch-"))
@@ -187,7 +187,7 @@ pub fn recognised<B>(
         Some(Form::Grpc) => return Ok(None),
         Some(Form::Json) => {}
         None => {
-            let message = "the `content-type` is not `application/json`; gRPC needs HTTP/2 and `application/grpc`";
+            let message = "the `content-type` is not `application/json`; use that, or gRPC with HTTP/2 and `application/grpc`";
             let mut response = failed(&Status::unimplemented(message));
             *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
             let accepted = HeaderName::from_static("accept-post");
@@ -211,7 +211,8 @@ pub fn recognised<B>(
         }
         Ok(Some(method)) => Ok(Some(method)),
         Ok(None) => {
-            let message = "there is no such method; a path is `/hookjail.v1.HookService/Execute`";
+            let message =
+                "there is no such method; use a path like `/hookjail.v1.HookService/Execute`";
             let mut response = failed(&Status::unimplemented(message));
             *response.status_mut() = StatusCode::NOT_FOUND;
             Err(Box::new(response))
@@ -248,7 +249,7 @@ fn failed(status: &Status) -> http::Response<Body> {
     let detail = details.details.iter().map(|any| {
         let kind = any.type_url.rsplit('/').next().unwrap_or_default();
         Detail {
-            // What cannot be read is still there encoded.
+            // A detail that cannot be read is still there encoded.
             debug: json::render_any(kind, &any.value).ok().flatten(),
             kind,
             value: BASE64_STANDARD_NO_PAD.encode(&any.value),
@@ -370,7 +371,7 @@ async fn transcoded(
 ) -> Result<(http::Request<Body>, u32), Status> {
     let (mut parts, mut body) = request.into_parts();
     let uid = peer(&parts.extensions)?.uid;
-    let caller = Caller::of(&parts.extensions, &parts.headers)?;
+    let caller = Caller::new(&parts.extensions, &parts.headers)?;
     let mut text = Vec::new();
     while let Some(frame) = body.frame().await {
         if let Some(piece) = frame.map_err(unread)?.data_ref() {
@@ -415,7 +416,7 @@ async fn transcoded(
 fn unread(status: Status) -> Status {
     // The server library's, of a body that is no HTTP.
     if status.code() == Code::Unknown {
-        return Status::invalid_argument("the body cannot be read: it is no HTTP");
+        return Status::invalid_argument("the body cannot be read as HTTP");
     }
     status
 }
@@ -462,7 +463,7 @@ async fn answered(
     match ended {
         Some(status) if status.code() == Code::Ok => {}
         Some(status) => return Err(status),
-        None => return Err(broken(&"it has no status")),
+        None => return Err(broken(&"the answer has no status")),
     }
     let output = method.output();
     let written = heavy::sized(uid, message.len(), move || {

@@ -42,7 +42,7 @@ const MAX_STRANGERS: usize = 64;
 /// The pause after a failed accept.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Stands for the uid of clients over the network that are no user. No user has it: it is the kernel's `-1`.
+/// Stands for the uid of clients over the network that are no user. No user has it, as it is the kernel's `-1`.
 const NOBODY: u32 = u32::MAX;
 
 /// Counts and limits connections by uid.
@@ -67,7 +67,7 @@ impl Crowd {
         }
     }
 
-    /// Passes connections on, except those above the limits. A failed accept, for want of descriptors, does not end the server.
+    /// Passes connections on, except those above the limits. A failed accept, for lack of descriptors, does not end the server.
     pub(super) fn let_in(
         self: Arc<Self>,
         listener: impl Stream<Item = io::Result<UnixStream>> + Send,
@@ -120,18 +120,18 @@ impl Crowd {
 
     /// Returns the place of a connection, if there is one.
     fn share(&self, peer: Option<&Peer>) -> Option<Share> {
-        let of = match peer {
+        let shares = match peer {
             Some(peer) if !self.pipeline.gate.is_stranger(peer) => &self.listed,
             _ => &self.strangers,
         };
-        let share = of.share(peer.map_or(NOBODY, |peer| peer.uid));
+        let share = shares.share(peer.map_or(NOBODY, |peer| peer.uid));
         if share.grow(1) {
             return Some(share);
         }
         if let Some(others) = self.full.say() {
             tracing::warn!(
                 uid = peer.map(|peer| peer.uid),
-                most = of.most(),
+                most = shares.most(),
                 others,
                 "a connection was closed: there are too many (`server.max_connections`)"
             );
@@ -167,14 +167,14 @@ enum Transport {
     Network(Box<dyn Duplex>),
 }
 
-/// Who connected.
+/// A peer that connected.
 #[derive(Clone, Debug)]
 pub(super) enum ConnectedPeer {
     /// A process of this host.
     Local(Peer),
     /// A client over the network.
     Network(Arc<NetworkPeer>),
-    /// The kernel did not say.
+    /// The kernel did not identify the peer.
     Unknown,
 }
 
@@ -189,7 +189,7 @@ impl ConnectedPeer {
             Self::Local(peer) => Ok(peer.clone()),
             Self::Network(client) => client.peer(),
             Self::Unknown => {
-                let message = "the kernel does not say who is calling";
+                let message = "the kernel does not identify the caller";
                 Err(Refusal::new(Reason::PeerUnknown, message))
             }
         }

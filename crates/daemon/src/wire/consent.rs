@@ -59,7 +59,7 @@ impl Operators {
     }
 
     /// Encodes a question: the command, and its profile's axes as enforced on this host.
-    async fn describe(&self, asked: &OpenQuestion) -> pb::PendingConsent {
+    async fn describe(&self, open_question: &OpenQuestion) -> pb::PendingConsent {
         let Question {
             hook,
             peer,
@@ -67,10 +67,10 @@ impl Operators {
             subject,
             why,
             workspace,
-        } = &asked.question;
+        } = &open_question.question;
         let pending = pb::PendingConsent {
-            consent_id: asked.id.clone(),
-            expires_at: Some(timestamp(asked.expires_at)),
+            consent_id: open_question.id.clone(),
+            expires_at: Some(timestamp(open_question.expires_at)),
             hook_name: hook.clone(),
             peer: peer.to_string(),
             request_id: request_id.clone(),
@@ -130,8 +130,8 @@ impl Operators {
             let response = pb::WatchResponse { news: Some(news) };
             sender.send(Ok(response)).await.is_ok()
         };
-        for asked in open {
-            let pending = self.describe(&asked).await;
+        for open_question in open {
+            let pending = self.describe(&open_question).await;
             if !send(pb::watch_response::News::Pending(pending)).await {
                 return;
             }
@@ -146,8 +146,8 @@ impl Operators {
                 () = sender.closed() => return,
             };
             let news = match news {
-                Some(News::Asked(asked)) => {
-                    pb::watch_response::News::Pending(self.describe(&asked).await)
+                Some(News::Asked(open_question)) => {
+                    pb::watch_response::News::Pending(self.describe(&open_question).await)
                 }
                 Some(News::Settled {
                     decision,
@@ -160,7 +160,8 @@ impl Operators {
                 }),
                 None if listening.is_closed() => return,
                 None => {
-                    let message = "this listener was too slow and heard not all; watch again";
+                    let message =
+                        "this listener was too slow and did not get all news; watch again";
                     let refusal = Refusal::new(Reason::Overloaded, message);
                     // Fails only where the client has disconnected.
                     drop(sender.send(Err(status(&refusal, ""))).await);
@@ -192,8 +193,7 @@ impl Operators {
         let (search, view) = match policy {
             Some(policy) => (&policy.environment.path[..], sandbox.view(&policy.files)),
             None if sandbox.has_root() => {
-                let problem =
-                    "must be given: with `container.root`, it says whose file a path names";
+                let problem = "must be set, as with `container.root` it determines the file that a path names";
                 return Err(field("profile", problem).into());
             }
             None => (&[][..], View::HOST),
@@ -222,8 +222,13 @@ impl Operators {
         // A consent names the program by its path.
         argv[0] = path.into_os_string();
         let command = command_line(&argv).ok_or_else(|| field("argv", "is not UTF-8"))?;
-        let by = format!("{peer} by ConsentService");
-        let mut entry = Entry::new(command, digests, policy.map(|policy| &**policy), by);
+        let approved_by = format!("{peer} by ConsentService");
+        let mut entry = Entry::new(
+            command,
+            digests,
+            policy.map(|policy| &**policy),
+            approved_by,
+        );
         if let Some(valid_for) = request.valid_for {
             let end = Duration::try_from(valid_for)
                 .ok()
@@ -286,7 +291,7 @@ fn digest_message(digest: &Digest) -> pb::Digest {
 fn entry_message(entry: &Entry) -> pb::AllowedHook {
     let text = |path: &PathBuf| path.display().to_string();
     pb::AllowedHook {
-        // A runtime's own entries hold whatever it wrote there; a text that is not a time is left out.
+        // A runtime's own entries hold any text that it wrote there; a text that is not a time is left out.
         approved_at: entry.approved_at.parse().ok().map(timestamp),
         approved_by: entry.approved_by.clone().unwrap_or_default(),
         command: entry.command.clone(),

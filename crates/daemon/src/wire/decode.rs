@@ -28,7 +28,7 @@ const COPY_BYTES: usize = 64 * 1024;
 /// Linux takes no longer argument (`MAX_ARG_STRLEN`).
 const ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 
-/// The limit of arguments and environment together. It is a quarter of the usual 8 MiB stack, with room for the pointers.
+/// The limit of arguments and environment together: a quarter of the usual 8 MiB stack, with room for the pointers.
 const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 256 * 1024;
 
 /// The most paths to which a request may narrow its profile.
@@ -39,7 +39,7 @@ const NARROWED_HOSTS: usize = 512;
 
 /// The refusal of a request for a hook without a process.
 pub(super) const NO_PROCESS: &str =
-    "such a hook is no process: what it says is the runtime's to get, and `Interpret` reads it";
+    "such a hook is no process, and the runtime gets its output; call `Interpret` to read that";
 
 /// A margin below what gRPC clients accept by default, which is 4 MiB.
 pub(super) const DEFAULT_REPLY_BYTES: u64 = 4 * 1024 * 1024 - 64 * 1024;
@@ -72,10 +72,10 @@ pub fn decode(
 }
 
 /// Returns the caller's id of a request, or a generated one.
-pub(super) fn id(given: &str) -> Result<String, Box<MalformedRequest>> {
-    match check_name("request_id", given) {
-        Ok(()) if given.is_empty() => Ok(Uuid::now_v7().to_string()),
-        Ok(()) => Ok(given.to_owned()),
+pub(super) fn id(id: &str) -> Result<String, Box<MalformedRequest>> {
+    match check_name("request_id", id) {
+        Ok(()) if id.is_empty() => Ok(Uuid::now_v7().to_string()),
+        Ok(()) => Ok(id.to_owned()),
         Err(field) => Err(Box::new(MalformedRequest {
             refusal: field.into(),
             request_id: Uuid::now_v7().to_string(),
@@ -313,7 +313,7 @@ pub(super) fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(InvalidField::new(
                 field(),
-                "is not a name: it is empty or holds `=` or a NUL byte",
+                "must be a name, not empty, and without `=` and NUL bytes",
             ));
         }
         if value.contains('\0') {
@@ -324,7 +324,7 @@ pub(super) fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
     }
     if bytes > ARGUMENTS_BYTES {
         let problem = format!(
-            "and `hook.env` are {bytes} bytes together; at most {ARGUMENTS_BYTES} can be executed"
+            "and `hook.env` are {bytes} bytes together, and at most {ARGUMENTS_BYTES} can be executed"
         );
         return Err(InvalidField::new("hook.argv", problem));
     }
@@ -358,7 +358,7 @@ fn argv(arguments: Vec<String>) -> Result<Vec<OsString>, InvalidField> {
             return field("is longer than 131071 bytes, which no program can be given");
         }
         if index == 0 && argument.is_empty() {
-            return field("is empty; it names the program");
+            return field("is empty, and must name the program");
         }
     }
     Ok(arguments.into_iter().map(OsString::from).collect())
@@ -388,7 +388,7 @@ fn narrow(message: pb::Narrow) -> Result<Narrow, InvalidField> {
     let named = message.read.len().saturating_add(message.write.len());
     if named > NARROWED_PATHS {
         let problem = format!(
-            "names {named} paths; at most {NARROWED_PATHS}, for each is open until the run is over"
+            "names {named} paths, and the maximum is {NARROWED_PATHS}, as each is open until the run is over"
         );
         return Err(InvalidField::new("narrow", problem));
     }
@@ -454,7 +454,7 @@ pub(super) fn timeout(duration: prost_types::Duration) -> Result<Duration, Inval
 }
 
 pub(super) fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, InvalidField> {
-    value.map_err(|_| InvalidField::new(field, "is a value that this version does not know"))
+    value.map_err(|_| InvalidField::new(field, "is a value that this version does not support"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::encode::{RELAY, ReplyBudget, axis_message};
 use crate::pipeline::Interpreted;
 use hookjail_sandbox as sandbox;
 
-/// The most text in the denials of a reply. It is half of what is kept free for all but output.
+/// The most text in the denials of a reply: half of the bytes that are kept free for all but output.
 const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;
 
 pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
@@ -29,7 +29,7 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
     let is_killed = interpreted.outcome == OutcomeKind::EscapeAttempt;
     let killed = is_killed.then(|| pb::Denial {
         confidence: "certain".to_owned(),
-        rule: "whoever makes a call that no hook needs is killed".to_owned(),
+        rule: "a process that makes a call that no hook needs is killed".to_owned(),
         source: "sigsys".to_owned(),
         times: 1,
         ..pb::Denial::default()

@@ -49,7 +49,7 @@ impl HookServer {
         call.trace = tracer.begin(Method::Dispatch, call.arrived, context);
         let (contract, point) = decode::named(message.contract, message.event.as_ref());
         let refuse = async |id: &str, refusal: Refusal| {
-            let about = About::malformed(&call, id).at(contract, point.clone());
+            let about = About::malformed(&call, id).at_point(contract, point.clone());
             let recorded = self.pipeline.audit.refuse(about, refusal.into()).await;
             // Refusals are statuses, not responses.
             self.encode(&recorded)
@@ -99,11 +99,11 @@ impl HookServer {
         });
         let human = origin != pb::TurnOrigin::Hook;
         let guard = (dispatch.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
-        let about = About::malformed(&call, &id).at(contract, point.clone());
+        let about = About::malformed(&call, &id).at_point(contract, point.clone());
         let (pipeline, configured) = (self.pipeline.clone(), self.configured.get());
         let valve = self.valve.clone();
         let run = Box::pin(async move {
-            let about = About::malformed(&call, &dispatch.id).at(contract, point);
+            let about = About::malformed(&call, &dispatch.id).at_point(contract, point);
             let id = dispatch.id.clone();
             let point = dispatch.event.point.clone();
             let is_new = Box::pin(pipeline.audit.is_new(&call, &id)).await;
@@ -261,9 +261,9 @@ fn place_of(
     peer: &Peer,
 ) -> (Option<PathBuf>, Option<Withheld>) {
     let members = Members::of_event(&event.json).ok();
-    let own = members.and_then(|members| members.last("cwd").and_then(text));
-    let own = own.filter(|own| !own.is_empty());
-    let path = PathBuf::from(own.unwrap_or_else(|| cwd.to_owned()));
+    let event_cwd = members.and_then(|members| members.last("cwd").and_then(text));
+    let event_cwd = event_cwd.filter(|event_cwd| !event_cwd.is_empty());
+    let path = PathBuf::from(event_cwd.unwrap_or_else(|| cwd.to_owned()));
     match rules.may_bind(&path, peer) {
         true => (Some(path), None),
         false => (None, rules.withheld(&path, peer)),
@@ -294,7 +294,7 @@ fn inline_hook(
     for (name, bound) in [("source", &hook.source), ("workspace", &hook.workspace)] {
         if bound.is_some() {
             let problem =
-                format!("is the dispatch's own to say: `{name}` is bound for all hooks alike");
+                format!("must not be set, as the dispatch binds `{name}` for all hooks alike");
             let field = field(&format!("hook.{name}"));
             return Err(InvalidField::new(field, problem).into());
         }

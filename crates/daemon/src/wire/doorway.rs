@@ -206,7 +206,7 @@ impl Door {
         let share = Arc::new(memory.share(peer.uid));
         parts.extensions.insert(HeldMemory(Arc::clone(&share)));
         let caller = recorded
-            .then(|| Caller::of(&parts.extensions, &parts.headers))
+            .then(|| Caller::new(&parts.extensions, &parts.headers))
             .transpose()?;
         let admitted = self.admit(service, &peer).and_then(|()| {
             let fits = share.grow(REQUEST_OVERHEAD_BYTES);
@@ -384,7 +384,7 @@ impl IncomingMessage {
     }
 }
 
-/// Returns the longest JSON of a message with so many bytes, which are base64 there.
+/// Returns the longest JSON of a message with `message` bytes, which are base64 there.
 const fn json_bytes(message: usize) -> usize {
     message.div_ceil(3).saturating_mul(4)
 }
@@ -392,7 +392,7 @@ const fn json_bytes(message: usize) -> usize {
 /// Builds the refusal of a request for which the caller has no memory left.
 pub(super) fn too_much(share: &Share, what: &str) -> Refusal {
     let message = format!(
-        "the requests in work leave too little of {} bytes for {what} (`server.max_bytes_in_flight`); ask again later",
+        "the requests in work leave too little of {} bytes for {what} (`server.max_bytes_in_flight`); retry later",
         share.most()
     );
     Refusal::new(Reason::Overloaded, message)
@@ -563,10 +563,10 @@ mod tests {
             arriving.take(b"x").unwrap();
         }
         assert!(left());
-        // More than it said is counted as it comes.
+        // More than it announced is counted as it comes.
         let more = arriving.take(b"xx").unwrap_err();
         assert_eq!(more.reason, Reason::Overloaded);
-        // One that says it needs what there is not is refused before it comes.
+        // One that announces more than there is is refused before it comes.
         let other = message(shares.share(2), usize::MAX).take(&[0, 0, 0, 3, 0]);
         assert_eq!(other.unwrap_err().reason, Reason::Overloaded);
     }

@@ -29,11 +29,14 @@ pub fn encode(recorded: &Recorded) -> Result<pb::ExecuteResponse, Status> {
     match recorded.answer() {
         Answer::Fault => Err(status::fault(recorded.request_id())),
         Answer::Refusal(refusal) => Err(status::status(refusal, recorded.request_id())),
-        Answer::Outcome { at, interpreted } => {
+        Answer::Outcome {
+            at: position,
+            interpreted,
+        } => {
             let audit = pb::AuditReference {
-                hash: at.hash.clone(),
+                hash: position.hash.clone(),
                 run_id: interpreted.run.id.clone(),
-                sequence: at.sequence,
+                sequence: position.sequence,
             };
             Ok(response(interpreted, audit))
         }
@@ -192,14 +195,14 @@ pub(super) fn passed_over_message(passed_over: &sandbox::Skipped) -> pb::PassedO
 
 /// Encodes one axis.
 pub(crate) fn axis_report(axis: Axis, coverage: &Coverage, demand: Demand) -> pb::AxisReport {
-    let (kind, by, gap) = match *coverage {
-        Coverage::Degraded { by, gap } => (pb::Coverage::Degraded, by, gap),
-        Coverage::Enforced { by } => (pb::Coverage::Enforced, by, ""),
-        Coverage::Ignored => (pb::Coverage::Ignored, "", "nothing is done about it"),
+    let (kind, means, gap) = match *coverage {
+        Coverage::Degraded { by: means, gap } => (pb::Coverage::Degraded, means, gap),
+        Coverage::Enforced { by: means } => (pb::Coverage::Enforced, means, ""),
+        Coverage::Ignored => (pb::Coverage::Ignored, "", "not enforced by this backend"),
     };
     pb::AxisReport {
         axis: axis_message(axis).into(),
-        by: by.to_owned(),
+        by: means.to_owned(),
         coverage: kind.into(),
         gap: gap.to_owned(),
         required: demand == Demand::Required,
@@ -320,8 +323,8 @@ pub(super) fn reminder_message(reminder: &Reminder) -> pb::Reminder {
     }
 }
 
-const fn blocked_by(by: BlockedBy) -> pb::BlockedBy {
-    match by {
+const fn blocked_by(cause: BlockedBy) -> pb::BlockedBy {
+    match cause {
         BlockedBy::ContinueFalse => pb::BlockedBy::ContinueFalse,
         BlockedBy::Decision => pb::BlockedBy::Decision,
         BlockedBy::ExitCode => pb::BlockedBy::ExitCode,

@@ -165,9 +165,9 @@ const fn consequence(axis: Axis) -> &'static str {
     }
 }
 
-pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
+pub(super) fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp {
-        nanos: at.subsec_nanosecond(),
-        seconds: at.as_second(),
+        nanos: time.subsec_nanosecond(),
+        seconds: time.as_second(),
     }
 }

@@ -97,10 +97,10 @@ pub enum JsonProblem {
     /// A key stands there twice.
     #[error("the key at byte {0} is there twice in its object")]
     Repeated(usize),
-    /// It is no JSON of the message.
+    /// The text is no JSON of the message.
     #[error(transparent)]
     Syntax(#[from] serde_json::Error),
-    /// It is no text.
+    /// The bytes are no text.
     #[error(transparent)]
     Utf8(#[from] std::str::Utf8Error),
 }
@@ -116,8 +116,8 @@ pub fn encode(descriptor: MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, Jso
     let message = DynamicMessage::deserialize(descriptor.clone(), &mut deserializer)?;
     deserializer.end()?;
     // Readers differ in which of them counts.
-    if let Some(at) = first_repeated_key(text) {
-        return Err(JsonProblem::Repeated(at));
+    if let Some(position) = first_repeated_key(text) {
+        return Err(JsonProblem::Repeated(position));
     }
     SpelledOnce::Message(descriptor).deserialize(&mut serde_json::Deserializer::from_str(text))?;
     Ok(message.encode_to_vec())

@@ -1,7 +1,7 @@
 //! Accepts connections over the network: TLS with certificates on both sides, or plaintext on loopback.
 //!
-//! A handshake is a task of its own, with little time, among few: who connects and sends nothing costs others who do the
-//! same, and neither accepting nor clients that are connected.
+//! A handshake is a task of its own, with little time, among few. A client that connects and sends nothing costs others
+//! that do the same, and neither accepting nor connected clients.
 
 use std::{
     collections::VecDeque,
@@ -39,7 +39,7 @@ const MAX_NAMES: usize = 64;
 /// The longest part of a name that is shown, bytes.
 const MAX_SHOWN: usize = 256;
 
-/// Who the clients over the network are.
+/// Users that the clients over the network are.
 #[derive(Clone, Debug)]
 pub(crate) enum Identities {
     /// Everybody is this user.
@@ -84,7 +84,7 @@ impl NetworkPeer {
         self.address
     }
 
-    /// Returns the user that it is now: one whose name was taken off the list since is nobody.
+    /// Returns the user that the client is now: one whose name was taken off the list since is no user.
     ///
     /// # Errors
     ///
@@ -124,16 +124,18 @@ impl NetworkPeer {
 
 fn nobody(names: &[String], sha256: &str, problem: NoUser) -> Refusal {
     let shown: Vec<_> = names.iter().map(|name| shown(name)).collect();
-    let of = match &shown[..] {
+    let names_shown = match &shown[..] {
         [] => format!("without a DNS name or URI (SHA-256 {sha256})"),
         names => format!("of {}", cut(&names.join(", "), MAX_SHOWN)),
     };
     let message = match problem {
         NoUser::Ambiguous => {
-            format!("a certificate {of} is several of `network.clients`; list one of its names")
+            format!(
+                "a certificate {names_shown} is several of `network.clients`; list one of its names"
+            )
         }
         NoUser::Unlisted => {
-            format!("a certificate {of} is none of `network.clients`; list a name of it")
+            format!("a certificate {names_shown} is not in `network.clients`; list a name of it")
         }
     };
     Refusal::new(Reason::PeerNotAllowed, message)
@@ -219,13 +221,13 @@ impl NetworkListener {
                         refused = stream;
                         error.to_string()
                     }
-                    Err(_) => format!("it took more than {} s", HANDSHAKE_TIMEOUT.as_secs()),
+                    Err(_) => format!("more than {} s have passed", HANDSHAKE_TIMEOUT.as_secs()),
                 };
                 if let Some(others) = failures.say() {
                     tracing::warn!(%address, others, "a TLS handshake failed: {problem}");
                 }
                 if let Some(refused) = refused {
-                    // The client may still write, and a reset would take from it what it was told.
+                    // The client may still write, and a reset would take the refusal from it.
                     drop(timeout(HANDSHAKE_TIMEOUT, read_out(refused)).await);
                 }
             });
@@ -238,7 +240,7 @@ pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// Returns a connection and who is at its other end. A failure comes with the connection where the client is told of it.
+/// Returns a connection and its peer. A failure comes with the connection where the client gets a refusal.
 async fn handshake(
     stream: TcpStream,
     address: SocketAddr,
@@ -283,7 +285,7 @@ async fn read_out(mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the names of a certificate, as the configuration has them. Its common name is none of them.
+/// Returns the names of a certificate, as the configuration has them. They do not include its common name.
 fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, webpki::Error> {
     let certificate = webpki::EndEntityCert::try_from(certificate)?;
     let uris = certificate.valid_uri_names().map(str::to_owned);
@@ -307,9 +309,9 @@ impl Handshakes {
         if self.0.len() < MAX_HANDSHAKES {
             return;
         }
-        let of = |(address, _): &(IpAddr, _)| *address;
+        let address_of = |(address, _): &(IpAddr, _)| *address;
         let ended = victim(
-            &self.0.iter().map(of).collect::<Vec<_>>(),
+            &self.0.iter().map(address_of).collect::<Vec<_>>(),
             address.to_canonical(),
         );
         if let Some((_, task)) = self.0.remove(ended) {

@@ -1,4 +1,4 @@
-//! Applies a caller's offer as far as the profile needs it. The caller need not know the profile.
+//! Applies a caller's offer as far as the profile needs it. The caller may be unaware of the profile.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -142,7 +142,7 @@ mod tests {
     fn a_workspace_that_is_withheld_is_not_bound_and_no_start_in_it_either() {
         let place = Withheld {
             directory: "/home/a".into(),
-            why: "it keeps keys".to_owned(),
+            why: "the directory keeps keys".to_owned(),
         };
         let message = |profile: &str, hook| pb::ExecuteRequest {
             hook: Some(hook),
@@ -182,12 +182,12 @@ mod tests {
 
     #[test]
     fn what_the_request_says_goes_before_what_it_offers() {
-        let said = pb::Hook {
+        let hook = pb::Hook {
             env: [("LANG".to_owned(), "fr_FR".to_owned())].into(),
             workspace: "/srv".to_owned(),
             ..pb::Hook::default()
         };
-        assert_eq!(offered("workspace-rw", said.clone()), said);
+        assert_eq!(offered("workspace-rw", hook.clone()), hook);
         let starts = pb::Hook {
             working_dir: "/home/a/project/other".to_owned(),
             ..pb::Hook::default()

@@ -1,4 +1,4 @@
-//! `hookjail.v1.SandboxService`: what this host enforces, and self-tests on request.
+//! `hookjail.v1.SandboxService`: enforcement on this host, and self-tests on request.
 
 use std::sync::Arc;
 

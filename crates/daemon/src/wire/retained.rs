@@ -71,7 +71,7 @@ struct OfUid {
 #[derive(Debug)]
 struct FinishedId {
     at: Instant,
-    _beside: Share,
+    _overhead: Share,
     id: String,
 }
 
@@ -92,7 +92,7 @@ enum Kept<R> {
     Gone,
     /// The refusal of one whose hook was released.
     Refusal(Box<KeptRefusal>),
-    /// The place at which its answer will be: it runs.
+    /// The place at which the answer of a running request will be.
     Running(watch::Receiver<Option<Reply<R>>>),
 }
 
@@ -283,7 +283,7 @@ impl<R: Message + Clone + Default> Retained<R> {
     }
 }
 
-/// Returns whether a refusal says that the hook was released.
+/// Returns whether a refusal is of a released hook.
 ///
 /// Its end could not be recorded, or its confinement not be confirmed.
 fn says_released(status: &Status) -> bool {
@@ -296,7 +296,7 @@ fn says_released(status: &Status) -> bool {
 }
 
 impl<R: Message + Clone> Ticket<R> {
-    /// Delivers the reply to all waiting clients. It is retained where a hook ran; otherwise the request may be repeated.
+    /// Delivers the reply to all waiting clients. The reply is retained where a hook ran; otherwise the request may be repeated.
     pub(super) fn deliver(mut self, reply: &Reply<R>) {
         if let Some(kept) = Kept::from_reply(reply) {
             self.ran = true;
@@ -331,8 +331,8 @@ impl<R> Entries<R> {
     /// Older answers of the uid make room for both, then older ids; for an answer only if it is small.
     fn keep(&mut self, bytes: &Arc<Shares>, key: &CallerKey, kept: Kept<R>) {
         let (uid, id, answer) = (key.0, &key.1, kept.bytes());
-        let beside = bytes.share(uid);
-        while !beside.grow(OVERHEAD_BYTES + ID_COPIES * id.len()) {
+        let overhead = bytes.share(uid);
+        while !overhead.grow(OVERHEAD_BYTES + ID_COPIES * id.len()) {
             if !self.let_go_of_oldest_answer(uid) && !self.forget_oldest(uid) {
                 self.by_key.remove(key);
                 return;
@@ -352,7 +352,7 @@ impl<R> Entries<R> {
         let of_uid = self.ended.entry(uid).or_default();
         of_uid.ids.push_back(FinishedId {
             at: Instant::now(),
-            _beside: beside,
+            _overhead: overhead,
             id: id.clone(),
         });
         let kept = if fits {
@@ -420,7 +420,7 @@ impl<R> Entries<R> {
 
 /// Builds the refusal of a request that ran and whose answer is not retained.
 fn gone(id: &str) -> Status {
-    let message = "what was asked for under this `request_id` has run, and there was no room to keep its answer. It is not run again; to have it run again, ask under another id";
+    let message = "this request has run, and its answer was not kept for lack of room; use another `request_id` to rerun it";
     let refusal = Refusal::new(Reason::AlreadyRan, message).released();
     status(&refusal, id)
 }
@@ -495,7 +495,7 @@ mod tests {
         let refusal = Refusal::new(Reason::AuditUnavailable, "full").released();
         new(&retained, 1).deliver(&Err(status(&refusal, "id")));
         let Claim::Known(reply, _) = retained.enter(key(), [1; 32], None) else {
-            panic!("it would run twice")
+            panic!("the request would run twice")
         };
         assert!(reply.borrow().as_ref().unwrap().is_err());
         assert!(matches!(
@@ -504,7 +504,7 @@ mod tests {
         ));
     }
 
-    /// Has an answer of so many bytes of output be kept, if it can be.
+    /// Has an answer with `bytes` bytes of output be kept, if it can be.
     fn answer(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize, bytes: usize) {
         let Claim::New(ticket) = retained.enter((uid, id.to_string()), [0; 32], None) else {
             panic!("not new")
@@ -550,7 +550,7 @@ mod tests {
         let (ids, answers) = of_three.split_at(of_three.find('a').unwrap());
         assert!((40..48).contains(&answers.len()), "{of_three}");
         assert!(answers.bytes().all(|it| it == b'a') && ids.bytes().all(|it| it == b'i'));
-        // What cannot be kept at all leaves those that are.
+        // An answer that cannot be kept at all leaves the others.
         answer(&retained, 4, 0, MAX_BYTES);
         answer(&retained, 4, 1, 1000);
         assert_eq!((again(&retained, 4, 0), again(&retained, 4, 1)), ('i', 'a'));
@@ -568,8 +568,8 @@ mod tests {
         for id in 0..many {
             answer(&retained, 1, id, 100);
         }
-        let told: String = (0..many).map(|id| again(&retained, 1, id)).collect();
-        let ids = told.trim_start_matches('-');
+        let delivered: String = (0..many).map(|id| again(&retained, 1, id)).collect();
+        let ids = delivered.trim_start_matches('-');
         assert!(ids.len() > many / 2 && ids.len() < many, "{}", ids.len());
         assert!(ids.ends_with('a') && !ids.trim_end_matches('a').contains('a'));
         let mut entries = retained.entries.lock().unwrap();
@@ -642,8 +642,8 @@ mod tests {
     fn kept_answers_take_no_more_memory_than_is_said() {
         if std::env::var_os(MEASURED).is_none() {
             let test = "wire::retained::tests::kept_answers_take_no_more_memory_than_is_said";
-            let mut own = std::process::Command::new(std::env::current_exe().unwrap());
-            let measured = own
+            let mut own_program = std::process::Command::new(std::env::current_exe().unwrap());
+            let measured = own_program
                 .args(["--exact", test, "--nocapture"])
                 .env(MEASURED, "1");
             let measured = measured.output().unwrap();
@@ -666,7 +666,7 @@ mod tests {
         }
         let held = anonymous().saturating_sub(before);
         assert!(held <= MAX_BYTES, "{held}");
-        // The control: it is used.
+        // The control: the memory is used.
         assert!(held > MAX_BYTES / 3, "{held}");
     }
 

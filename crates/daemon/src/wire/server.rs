@@ -57,7 +57,7 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval and timeout of HTTP/2 keep-alive pings to silent clients.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
-/// The age at which a client is made to reconnect. What runs on the connection goes on to its end.
+/// The age at which a client is made to reconnect. Calls on the connection go on to their end.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(30 * 60);
 
 /// The most requests in work on one connection; a client keeps others back.
@@ -249,24 +249,24 @@ impl Server {
             health.clone(),
             self.shutdown.clone(),
         ));
-        let over = CancellationToken::new();
-        let asked = Drain {
+        let finished = CancellationToken::new();
+        let drain_request = Drain {
             shutdown: self.shutdown.clone(),
             within: Arc::default(),
         };
         let steered = self.steering.map(|steering| {
             let admin = Admin {
                 control: Arc::clone(&steering.control),
-                drain: asked.clone(),
+                drain: drain_request.clone(),
                 health: health.clone(),
                 pipeline: Arc::clone(&self.pipeline),
             };
             let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
-            tokio::spawn(steer(admin, steering, doorway, over.clone()))
+            tokio::spawn(steer(admin, steering, doorway, finished.clone()))
         });
         let health_service = health.server();
         let draining = Draining {
-            asked,
+            asked: drain_request,
             drain: self.drain,
             health,
             hurry: self.hurry,
@@ -285,7 +285,7 @@ impl Server {
             }))
             .add_service(records)
             .add_service(hooks);
-        let ended = over.clone();
+        let ended = finished.clone();
         let end = async move {
             draining.done().await;
             ended.cancel();
@@ -294,7 +294,7 @@ impl Server {
         let serve = serve_until(router, (incoming, self.network), crowd, end);
         // Every run has its answer by then; a client that does not fetch it must not delay the daemon's end.
         let lingering = async {
-            over.cancelled().await;
+            finished.cancelled().await;
             sleep(LINGER_TIMEOUT).await;
         };
         let served = tokio::select! {
@@ -356,10 +356,10 @@ impl Draining {
         let why = tokio::select! {
             biased;
             () = running.wait() => return,
-            () = self.hurry.cancelled() => "asked again to end",
+            () = self.hurry.cancelled() => "second request to end",
             () = sleep(drain) => "drain time is over",
         };
-        tracing::warn!(running = running.len(), "{why}; running hooks are killed");
+        tracing::warn!(running = running.len(), "running hooks are killed: {why}");
         self.stop.cancel();
         running.wait().await;
     }
@@ -398,7 +398,7 @@ async fn watch(
     }
 }
 
-/// What each request passes, the last first.
+/// Layers that each request passes, the last first.
 type Layers = Stack<TranscodeLayer, Stack<DoorwayLayer, Stack<ConnectLayer, Identity>>>;
 
 /// Connections as they come.
@@ -450,7 +450,12 @@ async fn serve_until(
 }
 
 /// Serves the operator until shutdown, and reloads on a signal.
-async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: CancellationToken) {
+async fn steer(
+    admin: Admin,
+    steering: Steering,
+    doorway: DoorwayLayer,
+    finished: CancellationToken,
+) {
     let Steering {
         hangup, incoming, ..
     } = steering;
@@ -460,10 +465,10 @@ async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: Ca
     let serve = async {
         match incoming {
             Some(incoming) => {
-                serve_until(router, (incoming, None), crowd, over.cancelled_owned()).await
+                serve_until(router, (incoming, None), crowd, finished.cancelled_owned()).await
             }
             None => {
-                over.cancelled().await;
+                finished.cancelled().await;
                 Ok(())
             }
         }

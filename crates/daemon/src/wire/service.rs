@@ -149,7 +149,7 @@ impl HookServer {
         call.trace = self.trace(method, &call, context, message.hook.as_ref());
         let (contract, point) = decode::named(message.contract, message.event.as_ref());
         if let Some(invalid) = invalid {
-            let about = About::malformed(&call, &message.request_id).at(contract, point);
+            let about = About::malformed(&call, &message.request_id).at_point(contract, point);
             let recorded = self.pipeline.malformed(about, invalid.into()).await;
             return Err(self.encode(&recorded));
         }
@@ -185,7 +185,7 @@ impl HookServer {
                     refusal,
                     request_id,
                 } = *malformed;
-                let about = About::malformed(&call, &request_id).at(contract, point);
+                let about = About::malformed(&call, &request_id).at_point(contract, point);
                 let recorded = self.pipeline.malformed(about, refusal).await;
                 return Err(self.encode(&recorded));
             }
@@ -196,7 +196,7 @@ impl HookServer {
             held: Arc::clone(&call.held),
             key: (call.peer.uid, request.id.clone()),
         });
-        let about = About::malformed(&call, &request.id).at(contract, point);
+        let about = About::malformed(&call, &request.id).at_point(contract, point);
         let guard = (request.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
         let pipeline = Arc::clone(&self.pipeline);
         let run = Box::pin(async move {
@@ -215,7 +215,7 @@ impl HookServer {
         })
     }
 
-    /// Begins the trace of a call, in that of its caller: as the metadata say, or where they say nothing, its hook's variables.
+    /// Begins the trace of a call, in that of its caller, which the metadata name, or where they do not, its hook's variables.
     fn trace(
         &self,
         method: Method,
@@ -233,7 +233,7 @@ impl HookServer {
 
     /// Runs a request, or answers it from an earlier request with its id.
     ///
-    /// The run is a task; it ends when `guard` is dropped, which is when the last waiting client has disconnected.
+    /// The run is a task, which ends when `guard` is dropped: when the last waiting client has disconnected.
     ///
     /// # Errors
     ///
@@ -299,7 +299,7 @@ impl HookServer {
         let other = caller.other_configuration(&self.pipeline);
         let (mut call, invalid) = caller.call(self.stop.child_token(), None);
         let invalid = invalid.or(other);
-        // It is never ended, so no span is exported of a preview. It has the hook's variables.
+        // The trace of a preview is never ended, so no span of it is exported. The preview has the hook's variables.
         call.trace = self.trace(Method::Execute, &call, context, message.hook.as_ref());
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         let id = message.request_id.clone();
@@ -442,7 +442,7 @@ impl Caller {
     /// # Errors
     ///
     /// As [`peer`] and [`held`].
-    pub(super) fn of(extensions: &Extensions, headers: &HeaderMap) -> Result<Self, Status> {
+    pub(super) fn new(extensions: &Extensions, headers: &HeaderMap) -> Result<Self, Status> {
         let arrived = Instant::now();
         Ok(Self {
             arrived,
@@ -455,7 +455,7 @@ impl Caller {
     }
 
     fn of_request<T>(request: &Request<T>) -> Result<Self, Status> {
-        Self::of(request.extensions(), request.metadata().as_ref())
+        Self::new(request.extensions(), request.metadata().as_ref())
     }
 
     /// Returns the problem of a call that expects another configuration than the daemon has, as far as its caller may be served.
@@ -527,7 +527,7 @@ fn configuration(headers: &HeaderMap) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(&path)))
 }
 
-/// Reads `traceparent` and `tracestate`. What is invalid, or there twice, begins no refusal but a trace of its own.
+/// Reads `traceparent` and `tracestate`. An invalid or repeated header begins no refusal but a trace of its own.
 fn context(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all("traceparent").iter();
     let (Some(parent), None) = (parents.next(), parents.next()) else {
@@ -627,7 +627,7 @@ impl HookService for HookServer {
             };
             Ok(pb::ExecuteStreamResponse { part: Some(part) })
         });
-        // The run advances only while the stream is polled *and* by itself: it is a task; here its answer is awaited. When
+        // The run advances only while the stream is polled *and* by itself, as a task, whose answer is awaited here. When
         // the client goes, this stream is dropped, and with it the future that guards the run.
         let answer = async move {
             let response = hooks.answer(message, caller, Some(sender)).await?;

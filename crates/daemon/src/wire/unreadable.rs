@@ -55,7 +55,7 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let caller = Caller::of(request.extensions(), request.headers());
+        let caller = Caller::new(request.extensions(), request.headers());
         let answer = self.inner.call(request);
         let pipeline = Arc::clone(&self.pipeline);
         Box::pin(async move {

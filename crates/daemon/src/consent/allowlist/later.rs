@@ -1,4 +1,4 @@
-//! Entries that mean more than this version knows, as a later version wrote them.
+//! Entries that mean more than this version supports, as a later version wrote them.
 //!
 //! Such an entry allows nothing, since a bound of it could be overlooked. The file keeps it, so that it counts again for
 //! the later version, until it is revoked or replaced.
@@ -25,7 +25,7 @@ pub struct LaterEntry {
     why: Unknown,
 }
 
-/// The first thing in an entry that this version does not know.
+/// The first part of an entry that this version does not support.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Unknown {
     Role(String),
@@ -40,7 +40,7 @@ impl fmt::Display for LaterEntry {
         match &self.why {
             Unknown::Role(role) => write!(
                 f,
-                "a digest has the role `{}`, which hookjail {program} does not know",
+                "a digest has the role `{}`, which hookjail {program} does not support",
                 plain(role)
             ),
             Unknown::Version(version) => write!(
@@ -69,7 +69,7 @@ pub(super) fn apart(values: Vec<Value>) -> (Vec<LaterEntry>, Vec<Value>) {
     (later, known)
 }
 
-/// Returns what an entry has that this version does not know; `None` also for a malformed one.
+/// Returns the part of an entry that this version does not support; `None` also for a malformed one.
 fn unknown(entry: &Value) -> Option<Unknown> {
     let version = entry.get("entry_version").and_then(Value::as_u64);
     if let Some(version) = version.filter(|version| *version > ENTRY_VERSION) {

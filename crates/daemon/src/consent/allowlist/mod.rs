@@ -3,7 +3,7 @@
 //! The file is an array of entries, in a format that a runtime also uses for its own. A runtime's entry has `command`,
 //! `approved_at` and `script_mtime`; entries written here add the digests and the profile that the consent is bound to,
 //! the profile by name and digest. Unknown keys are preserved, since runtimes and later versions may add their own:
-//! none of them can make an entry allow more. An entry that means more than this version knows does not count, and
+//! none of them can make an entry allow more. An entry that means more than this version supports does not count, and
 //! stays in the file ([`later`]).
 
 pub mod later;
@@ -183,7 +183,7 @@ impl Allowlist {
             .unwrap_or(Check::Missing)
     }
 
-    /// Returns the directory that a consent to the command is limited to, whatever its files contain now.
+    /// Returns the directory that a consent to the command is limited to, for any content of its files.
     pub(crate) fn scope(&self, lookup: &Lookup<'_>) -> Option<&Path> {
         self.found(lookup)
             .find_map(|entry| entry.working_dir_scope.as_deref())
@@ -278,7 +278,7 @@ impl Allowlist {
         };
         let directory = directory(path);
         trusted_file::directory(directory).map_err(|source| untrusted(directory, source))?;
-        let lock = beside(path, "lock");
+        let lock = with_suffix(path, "lock");
         let file = trusted_file::open(&lock, OpenOptions::new().write(true).create(true))
             .map_err(|source| untrusted(&lock, source))?;
         let held = Flock::lock(file, FlockArg::LockExclusive)
@@ -288,7 +288,7 @@ impl Allowlist {
 
     /// Puts this list in the file's place. The caller holds the lock.
     fn store(&self, path: &Path) -> Result<(), AllowlistError> {
-        let new = beside(path, "new");
+        let new = with_suffix(path, "new");
         let write = || {
             let mut text = serde_json::to_vec_pretty(self)?;
             text.push(b'\n');
@@ -383,15 +383,15 @@ pub struct Entry {
     /// The files the consent is bound to. Only a runtime's own entries have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<Digest>,
-    /// Which of its arguments name data to its program: the consent is for whatever these files contain. What the program is known
-    /// to execute is never among them.
+    /// Arguments that name data to its program: the consent is for any content of these files. Files that the program is known to
+    /// execute are never among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<String>,
     /// The profile the consent is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// SHA-256 of that profile as it was then, resolved. An entry with a profile and without this one counts no more: what it
-    /// was given for is not known.
+    /// SHA-256 of that profile as it was then, resolved. An entry with a profile and without this one counts no more:
+    /// its content at that time is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_digest: Option<String>,
     /// The operator who gave it.
@@ -404,7 +404,7 @@ pub struct Entry {
     /// Below which directory its working directory and its workspace must lie; anywhere where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir_scope: Option<PathBuf>,
-    /// The version of the entry's form; none is 1. A version that does not know it passes the entry over.
+    /// The version of the entry's form; none is 1. A version that does not support it passes the entry over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) entry_version: Option<u64>,
     /// Keys that mean nothing here.
@@ -459,11 +459,11 @@ impl Entry {
             let named = digests.filter(|digest| digest.role == Role::Argument);
             named.map(|digest| PathBuf::from(&digest.path)).collect()
         };
-        let (own, others) = (named(self), named(other));
-        let mut here = own.iter().filter(|path| !others.contains(path));
-        here.any(|here| {
-            let mut there = others.iter().filter(|path| !own.contains(path));
-            there.any(|there| there.file_name() == here.file_name())
+        let (paths, others) = (named(self), named(other));
+        let mut only_in_self = paths.iter().filter(|path| !others.contains(path));
+        only_in_self.any(|path| {
+            let mut only_in_other = others.iter().filter(|other| !paths.contains(other));
+            only_in_other.any(|other| other.file_name() == path.file_name())
         })
     }
 
@@ -592,7 +592,7 @@ impl AllowlistReader {
 #[derive(Debug, thiserror::Error)]
 pub enum AllowlistError {
     /// The file is not a list of entries.
-    #[error("the allowlist `{path}` is not a list of entries; mend it or move it away")]
+    #[error("the allowlist `{path}` is not a list of entries; repair it or move it away")]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -685,7 +685,7 @@ fn directory(path: &Path) -> &Path {
         .unwrap_or_else(|| Path::new("."))
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(OsStr::new("."));
     name.push(OsStr::new(suffix));

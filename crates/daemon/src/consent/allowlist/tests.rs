@@ -200,7 +200,7 @@ fn a_consent_for_a_directory_bounds_where_a_hook_starts_and_what_it_is_given() {
 #[test]
 fn a_consent_is_for_a_profile_as_it_was_and_an_entry_that_does_not_say_how_counts_no_more() {
     let dir = TempDir::new().unwrap();
-    let of = |profile: Option<&str>, digest: Option<&str>| {
+    let with_profile = |profile: Option<&str>, digest: Option<&str>| {
         vec![Entry {
             profile: profile.map(str::to_owned),
             profile_digest: digest.map(str::to_owned),
@@ -209,16 +209,19 @@ fn a_consent_is_for_a_profile_as_it_was_and_an_entry_that_does_not_say_how_count
     };
     let other = "f".repeat(64);
     for (entries, expected) in [
-        (of(Some("strict"), Some(PROFILE)), Check::Hit),
+        (with_profile(Some("strict"), Some(PROFILE)), Check::Hit),
         (
-            of(Some("strict"), Some(&other)),
+            with_profile(Some("strict"), Some(&other)),
             Check::OtherProfile {
                 was: Some(other.clone()),
             },
         ),
-        (of(Some("strict"), None), Check::OtherProfile { was: None }),
+        (
+            with_profile(Some("strict"), None),
+            Check::OtherProfile { was: None },
+        ),
         // One for every profile is for every profile.
-        (of(None, None), Check::Hit),
+        (with_profile(None, None), Check::Hit),
     ] {
         let list = Allowlist {
             entries,
@@ -677,7 +680,7 @@ fn a_command_that_is_shown_has_no_character_that_is_not_seen_and_means_what_it_d
         let words: Vec<_> = words.iter().map(OsString::from).collect();
         assert_eq!(typed(&command_line(&words).unwrap()), expected);
     }
-    // What another wrote may be quoted in other ways, or not at all.
+    // Commands that others wrote may be quoted in other ways, or not at all.
     for other in ["a 'b", "a \"b'c\" 'd'", "é"] {
         assert_eq!(typed(other), other);
     }

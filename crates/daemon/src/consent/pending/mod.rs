@@ -22,8 +22,7 @@ use hookjail_sandbox::program::Digest;
 /// The most questions that may be open at once.
 const MAX_OPEN: usize = 256;
 
-/// The most news queued for a slow listener before it is dropped. It is enough for all open questions and their
-/// settlements.
+/// The most news queued for a slow listener before it is dropped: enough for all open questions and their settlements.
 const MAX_NEWS: usize = 2 * MAX_OPEN;
 
 /// A question for an operator.
@@ -79,7 +78,7 @@ impl Subject {
             // Each call of a tool is one of its own.
             Self::Tool { .. } => None,
         };
-        key(self).is_some_and(|own| Some(own) == key(other))
+        key(self).is_some_and(|key_of_self| Some(key_of_self) == key(other))
     }
 }
 
@@ -174,7 +173,7 @@ impl PendingState {
 
     fn open_about(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         let open = self.open.values().map(|open| &open.asked);
-        let about = |asked: &&Arc<OpenQuestion>| is_about(request_id, &asked.question.request_id);
+        let about = |open: &&Arc<OpenQuestion>| is_about(request_id, &open.question.request_id);
         open.filter(about).cloned().collect()
     }
 
@@ -197,9 +196,9 @@ impl QuestionListener {
     }
 }
 
-/// Returns whether a request is the wanted one; every request is if `wanted` is empty.
-fn is_about(wanted: &str, request_id: &str) -> bool {
-    wanted.is_empty() || wanted == request_id
+/// Returns whether a request has the ID `filter`; an empty `filter` matches every request.
+fn is_about(filter: &str, request_id: &str) -> bool {
+    filter.is_empty() || filter == request_id
 }
 
 impl Pending {
@@ -218,13 +217,12 @@ impl Pending {
         self.state().open.len()
     }
 
-    /// Returns the open questions; those of one request unless `request_id` is empty.
+    /// Returns the open questions, of one request unless `request_id` is empty.
     pub(crate) fn open(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         self.state().open_about(request_id)
     }
 
-    /// Subscribes to questions; those of one request unless `request_id` is empty. Also returns those that are open
-    /// already.
+    /// Subscribes to questions, of one request unless `request_id` is empty. Also returns those that are open already.
     pub(crate) fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<OpenQuestion>>) {
         let (news, receiver) = mpsc::channel(MAX_NEWS);
         let mut state = self.state();
@@ -264,27 +262,27 @@ impl Pending {
         // Each uid leaves as many places free as it takes, so that no caller can crowd out the others.
         let uid = question.peer.uid;
         let open = state.open.values().map(|open| open.asked.question.peer.uid);
-        let own = open.filter(|it| *it == uid).count();
-        let others = state.open.len() - own;
-        if own >= MAX_OPEN.saturating_sub(others) / 2 {
+        let open_of_uid = open.filter(|it| *it == uid).count();
+        let others = state.open.len() - open_of_uid;
+        if open_of_uid >= MAX_OPEN.saturating_sub(others) / 2 {
             return Err(NotAsked::TooMany);
         }
         let (answer, answered) = oneshot::channel();
-        let asked = Arc::new(OpenQuestion {
+        let question = Arc::new(OpenQuestion {
             expires_at: Timestamp::now().checked_add(wait).unwrap_or(Timestamp::MAX),
             id: Uuid::now_v7().to_string(),
             question,
         });
         let open = OpenEntry {
             answer,
-            asked: Arc::clone(&asked),
+            asked: Arc::clone(&question),
         };
-        state.open.insert(asked.id.clone(), open);
-        state.notify(&request_id, &News::Asked(Arc::clone(&asked)));
+        state.open.insert(question.id.clone(), open);
+        state.notify(&request_id, &News::Asked(Arc::clone(&question)));
         drop(state);
         Ok(WaitingQuestion {
             answered: Some(answered),
-            id: asked.id.clone(),
+            id: question.id.clone(),
             pending: self.clone(),
             until: Instant::now() + wait,
         })
@@ -294,13 +292,17 @@ impl Pending {
     /// question with the same subject.
     pub(crate) fn decide(&self, id: &str, decided: Decided) -> bool {
         let mut state = self.state();
-        let Some(asked) = state.open.get(id).map(|open| Arc::clone(&open.asked)) else {
+        let Some(decided_question) = state.open.get(id).map(|open| Arc::clone(&open.asked)) else {
             return false;
         };
         let same = |open: &OpenEntry| {
             open.asked.id == id
                 || decided.decision == OperatorAnswer::Always
-                    && open.asked.question.subject.is_same(&asked.question.subject)
+                    && open
+                        .asked
+                        .question
+                        .subject
+                        .is_same(&decided_question.question.subject)
         };
         let settled = state.open.values().filter(|open| same(open));
         let settled: Vec<_> = settled.map(|open| open.asked.id.clone()).collect();

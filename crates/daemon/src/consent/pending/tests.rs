@@ -46,10 +46,10 @@ async fn who_listens_to_one_request_hears_of_no_other() {
     let _mine = ask(&pending, "mine").unwrap();
 
     assert_eq!(other, NotAsked::NobodyListens);
-    let Some(News::Asked(asked)) = listening.next().await else {
+    let Some(News::Asked(question)) = listening.next().await else {
         panic!("the question comes first");
     };
-    assert_eq!(asked.question.request_id, "mine");
+    assert_eq!(question.question.request_id, "mine");
     assert_eq!(pending.open("other").len(), 0);
     assert_eq!(pending.open("").len(), 1);
 }

@@ -1,7 +1,7 @@
 //! Entries of journald, by its native protocol: a datagram with fields, each with its length.
 //!
-//! What cannot be sent goes to stderr, which systemd connected to journald too, with its priority as a prefix: no entry is lost
-//! because it is long, or because this socket is missing.
+//! An entry that cannot be sent goes to stderr, which systemd connected to journald too, with its priority as a prefix. So no entry
+//! is lost because it is long, or because this socket is missing.
 
 use std::{
     fmt,
@@ -88,7 +88,7 @@ impl Journald {
 
 impl<S: Subscriber> Layer<S> for Journald {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        // Where stderr fails, too, there is nowhere left to say so.
+        // Where stderr fails, too, there is no place left for the error.
         drop(self.deliver(&self.entry(event), &mut io::stderr().lock()));
     }
 }
@@ -105,14 +105,14 @@ struct Entry {
 impl Entry {
     fn datagram(&self) -> Vec<u8> {
         let priority = self.priority.to_string();
-        let own = [
+        let fixed = [
             ("PRIORITY", priority.as_str()),
             ("SYSLOG_IDENTIFIER", "hookjail"),
             ("MESSAGE", &self.message),
         ];
         let fields = self.fields.iter().map(|(name, value)| (&**name, &**value));
         let mut datagram = Vec::new();
-        for (name, value) in own.into_iter().chain(fields) {
+        for (name, value) in fixed.into_iter().chain(fields) {
             // With its length, a value may have line breaks and forge no other field.
             datagram.extend_from_slice(name.as_bytes());
             datagram.push(b'\n');
@@ -146,7 +146,7 @@ impl Visit for Fields {
 
 impl Fields {
     fn take(&mut self, field: &Field, value: String) {
-        // What the crate `log` is bridged by is no content.
+        // Fields that bridge the crate `log` are no content.
         if field.name() == "message" || field.name().starts_with("log.") {
             return;
         }
@@ -179,7 +179,7 @@ mod tests {
 
     use hookjail_journal::{CurrentRedaction, Redaction};
 
-    /// What stands in for journald.
+    /// Stand-in for journald.
     struct Receiver {
         _directory: tempfile::TempDir,
         path: PathBuf,
@@ -287,15 +287,15 @@ mod tests {
         logged(layer(&journald.path, None), log);
         logged(layer(&journald.path, Some("hunter22")), log);
 
-        let told = journald.entry();
-        assert_eq!(told["HOOKJAIL_TEXT"], "is hunter22");
+        let unredacted = journald.entry();
+        assert_eq!(unredacted["HOOKJAIL_TEXT"], "is hunter22");
         let clean = journald.entry();
         assert_eq!(clean["HOOKJAIL_TEXT"], "is [redacted:token]");
         assert_eq!(clean["HOOKJAIL_SHOWN"], "[\"[redacted:token]\"]");
         assert_eq!(clean["HOOKJAIL_ERROR"], "of [redacted:token]");
         assert!(clean["MESSAGE"].starts_with("says [redacted:token] "));
         assert!(clean.values().all(|value| !value.contains("hunter22")));
-        assert_eq!(told.len(), clean.len());
+        assert_eq!(unredacted.len(), clean.len());
     }
 
     #[test]

@@ -91,17 +91,19 @@ pub(crate) fn put(post: &Post, request: &mut Request, rules: &Rules) -> Result<(
         PostDecision::Allowed(allowed) => allowed,
         PostDecision::Denied(denied) => return Err(denied.clone()),
         PostDecision::Unasked => {
-            return Err(Denied::never("nobody was asked whether it may be posted"));
+            return Err(Denied::never(
+                "the operator's configuration was not applied to it",
+            ));
         }
     };
-    let by = allowed.by.to_string();
+    let allowing_url = allowed.by.to_string();
     // A webhook only forwards a payload: the server's reply must not reach the agent.
     let kind = if post.payload.is_none() {
         "http"
     } else {
         "webhook"
     };
-    let words = [SHELL, "-c", SCRIPT, kind, &by];
+    let words = [SHELL, "-c", SCRIPT, kind, &allowing_url];
     request.hook.command = Command::Argv(words.iter().map(OsString::from).collect());
     let carried = OsString::from_vec(allowed.request.clone());
     request.hook.configured_env = BTreeMap::from([(VARIABLE.to_owned(), carried)]);
@@ -145,7 +147,7 @@ fn judged(
     let has = |name: &str| {
         post.headers
             .iter()
-            .any(|(own, _)| own.eq_ignore_ascii_case(name))
+            .any(|(header, _)| header.eq_ignore_ascii_case(name))
     };
     if !has("content-type") {
         set(&mut text, "header", b"Content-Type: application/json");
@@ -208,7 +210,7 @@ impl Posting {
             .value()
             .ok_or_else(|| cannot("its secret is a pattern".to_owned()))?;
         if value.iter().any(u8::is_ascii_control) {
-            return Err(cannot("it has a control character".to_owned()));
+            return Err(cannot("its value has a control character".to_owned()));
         }
         Ok(value.to_vec())
     }

@@ -84,7 +84,7 @@ fn without_its_variable_a_hook_is_not_posted() {
                  HOME = \"NAME\" [[secret]] name = \"NAME\" env = \"HOME\"";
     assert_eq!(denied("HOME"), lines);
     assert!(denied("TEAM").contains("`DAEMON_TEAM` is not set"));
-    assert!(denied("LINES").ends_with("it has a control character"));
+    assert!(denied("LINES").ends_with("its value has a control character"));
 }
 
 #[test]

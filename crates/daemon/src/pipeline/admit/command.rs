@@ -63,8 +63,8 @@ impl FoundCommand {
         })
     }
 
-    /// Returns it by the paths without links of its program and scripts, where it is known by those and not by its own: a project
-    /// may be reached through a link.
+    /// Returns the command by the paths without links of its program and scripts, where it is known by those and not by its own. A
+    /// project may be reached through a link.
     pub(super) fn by_real_path(self, peer: &Peer, is_known: impl Fn(&str) -> bool) -> Self {
         if is_known(&self.name) {
             return self;
@@ -107,7 +107,7 @@ fn argv(request: &Request) -> Result<Vec<OsString>, InvalidField> {
             (CommandStyle::Argv, None) => request.contract.split(text),
             (CommandStyle::Argv, Some(_)) => {
                 let problem = format!(
-                    "is not used by contract `{}`: it runs no shell",
+                    "is not used by contract `{}`, which runs no shell",
                     request.contract.facts().contract
                 );
                 Err(InvalidField::new("hook.shell.shell", problem))
@@ -168,7 +168,7 @@ pub(super) fn timeout(
         .unwrap_or(policy.time.default);
     if timeout > policy.time.maximum {
         let problem = format!(
-            "is {timeout:?}; profile `{}` allows at most {:?}",
+            "is {timeout:?}, and profile `{}` allows at most {:?}",
             policy.name, policy.time.maximum
         );
         return Err(InvalidField::new("timeout", problem));

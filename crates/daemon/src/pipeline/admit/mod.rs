@@ -50,7 +50,7 @@ use crate::{
     request::Request,
 };
 
-/// The maximum nesting depth of hooks. It ends the recursion of a hook that starts a runtime which runs hooks.
+/// The maximum nesting depth of hooks, which ends the recursion of a hook that starts a runtime which runs hooks.
 const MAX_DEPTH: u32 = 4;
 
 /// A request that may run.
@@ -405,8 +405,8 @@ impl Gate {
 
     /// Returns whether a peer may read the records of all requests. A hook may read none.
     pub(crate) fn reads_all(&self, peer: &Peer, sandbox: &Confinement) -> bool {
-        let own = nix::unistd::geteuid().as_raw();
-        let listed = peer.uid == own || self.rules().readers.contain(peer);
+        let own_uid = nix::unistd::geteuid().as_raw();
+        let listed = peer.uid == own_uid || self.rules().readers.contain(peer);
         listed && !sandbox.is_hook(peer)
     }
 
@@ -433,8 +433,8 @@ impl Gate {
             let message = "`consent.runtime` is false, so no consent is given at run time; allow commands in the daemon's allowlist by `hookjail allow`";
             return Err(Refusal::new(Reason::PeerNotAllowed, message));
         };
-        let own = nix::unistd::geteuid().as_raw();
-        if peer.uid != own && !operators.contain(peer) {
+        let own_uid = nix::unistd::geteuid().as_raw();
+        if peer.uid != own_uid && !operators.contain(peer) {
             let message = format!(
                 "uid {} may not answer for the operator; add it to `consent.operators`",
                 peer.uid
@@ -446,7 +446,7 @@ impl Gate {
 
     fn not_draining(&self) -> Result<(), Refusal> {
         if self.draining.load(Ordering::Acquire) {
-            let message = "the daemon is shutting down; ask again later";
+            let message = "the daemon is shutting down; retry later";
             return Err(Refusal::new(Reason::Draining, message));
         }
         Ok(())
@@ -464,11 +464,11 @@ impl Gate {
                 "a hook may not run hooks",
             ));
         }
-        let own = nix::unistd::geteuid().as_raw();
+        let own_uid = nix::unistd::geteuid().as_raw();
         let rules = self.rules();
-        if peer.uid != own && !rules.callers.contain(peer) {
+        if peer.uid != own_uid && !rules.callers.contain(peer) {
             let uid = peer.uid;
-            let message = format!("uid {uid} may not ask; add it to `server.callers`");
+            let message = format!("uid {uid} is not an allowed caller; add it to `server.callers`");
             let refusal = Refusal::new(Reason::PeerNotAllowed, message);
             let lines = format!("[server]\ncallers = [{uid}]");
             return Err(rules.configuration.lifted_by(refusal, &lines));
@@ -522,7 +522,7 @@ impl Gate {
                 Ok(Ok(place)) => Ok(place),
                 Ok(Err(Full { retry })) => Err(Refusal::new(
                     Reason::Overloaded,
-                    "too many requests are waiting; ask again later",
+                    "too many requests are waiting; retry later",
                 )
                 .after(retry)),
                 Err(_) => Err(Refusal::new(
@@ -550,7 +550,7 @@ fn check_depth(depth: u32) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = format!(
-        "{depth} hooks led to this one (`HOOKJAIL_DEPTH`), and {MAX_DEPTH} is all there may be"
+        "hook nesting depth {depth} (`HOOKJAIL_DEPTH`) is not below the maximum of {MAX_DEPTH}"
     );
     Err(Refusal::new(Reason::RecursionLimit, message))
 }

@@ -1,4 +1,4 @@
-//! The operator's rules: who may call, where workspaces may lie, which profiles are granted.
+//! The operator's rules: allowed callers, places of workspaces, and granted profiles.
 
 use std::{
     borrow::Cow,
@@ -73,9 +73,9 @@ impl Configuration {
             refusal = refusal.with(Fact::Approve(approve));
         }
         match geteuid().as_raw() {
-            own if own == uid => refusal,
+            own_uid if own_uid == uid => refusal,
             0 => refusal.with(Fact::ApproveAs("root".into())),
-            own => refusal.with(Fact::ApproveAs(format!("uid {own}"))),
+            own_uid => refusal.with(Fact::ApproveAs(format!("uid {own_uid}"))),
         }
     }
 }
@@ -114,9 +114,9 @@ pub(crate) struct Rules {
 impl Rules {
     /// Returns the uids of allowed callers, as far as they are known before they connect.
     pub(super) fn caller_uids(&self) -> Vec<u32> {
-        let own = nix::unistd::geteuid().as_raw();
+        let own_uid = nix::unistd::geteuid().as_raw();
         let listed = self.callers.uids.iter().chain(&self.callers.members);
-        let mut uids: Vec<_> = listed.copied().chain([own]).collect();
+        let mut uids: Vec<_> = listed.copied().chain([own_uid]).collect();
         uids.sort_unstable();
         uids.dedup();
         uids
@@ -156,7 +156,7 @@ impl Rules {
             let message = match BackendName::parse(&name) {
                 None => self.registry.absence(&name),
                 Some(backend) => format!(
-                    "`{backend}` is a backend and no profile; which backend serves a profile is for the operator to say, in the configuration's `backends`"
+                    "`{backend}` is a backend and no profile; name a profile, whose backend the operator sets in the configuration's `backends`"
                 ),
             };
             Refusal::new(Reason::ProfileUnknown, message)
@@ -219,7 +219,7 @@ impl Rules {
             for place in places {
                 let owner = place.metadata().map(|it| it.uid());
                 if owner.ok() != Some(peer.uid) {
-                    return Err(refused(place, "it belongs to another user".to_owned()));
+                    return Err(refused(place, "another user owns it".to_owned()));
                 }
             }
             found
@@ -278,9 +278,9 @@ impl Rules {
         };
         match reached {
             Ok(None) => Ok(()),
-            Ok(Some(own)) => Err(field(format!(
+            Ok(Some(place)) => Err(field(format!(
                 "`{shown}` and hookjail's own `{}` overlap; choose a directory beside that",
-                own.display()
+                place.display()
             ))),
             Err(error) => {
                 let what = format_args!("`{shown}` cannot be examined");
@@ -305,7 +305,7 @@ impl Rules {
         match roots.homes_of_callers {
             false => Cow::Borrowed(roots),
             true => Cow::Owned(WorkspaceRoots {
-                homes: self.homes.of(peer),
+                homes: self.homes.spellings(peer),
                 ..roots.clone()
             }),
         }
@@ -313,8 +313,8 @@ impl Rules {
 
     /// Returns why a caller's offered directory is no workspace of its run, where the run may go without.
     ///
-    /// `None` where the directory may be one, and where the request is refused instead: for other users than the daemon's own, over the
-    /// network, and where the operator lists the roots.
+    /// `None` where the directory may be one, and where the request is refused instead. The request is refused for other users than the
+    /// daemon's own, over the network, and where the operator lists the roots.
     pub(crate) fn withheld(&self, directory: &Path, peer: &Peer) -> Option<Withheld> {
         let is_own = peer.uid == geteuid().as_raw() && peer.remote.is_none();
         if !is_own || self.workspace_roots.only_named || !is_plain(directory) {
@@ -322,9 +322,9 @@ impl Rules {
         }
         let why = self.roots_of(peer).why_not(directory).or_else(|| {
             let _as_caller = FileRights::for_user(peer.uid, peer.gid, &peer.groups);
-            let own = self.forbidden.reached_by(directory).ok().flatten()?;
-            let own = own.display();
-            Some(format!("it overlaps hookjail's own `{own}`"))
+            let place = self.forbidden.reached_by(directory).ok().flatten()?;
+            let place = place.display();
+            Some(format!("the directory overlaps hookjail's own `{place}`"))
         })?;
         Some(Withheld {
             directory: directory.to_owned(),
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn how_a_refusal_is_lifted_is_true_for_who_reads_it() {
-        let own = nix::unistd::geteuid().as_raw();
+        let own_uid = nix::unistd::geteuid().as_raw();
         let command = |is_named, uid| {
             let configuration = Configuration {
                 is_named,
@@ -371,12 +371,12 @@ mod tests {
         };
         let usual = "hookjail allow -- /bin/true".to_owned();
         let named = "hookjail allow --config '/etc/a file' -- /bin/true".to_owned();
-        let operator = match own {
+        let operator = match own_uid {
             0 => "root".to_owned(),
             uid => format!("uid {uid}"),
         };
-        assert_eq!(command(false, own), (usual.clone(), None));
-        assert_eq!(command(true, own), (named, None));
-        assert_eq!(command(false, own + 1), (usual, Some(operator)));
+        assert_eq!(command(false, own_uid), (usual.clone(), None));
+        assert_eq!(command(true, own_uid), (named, None));
+        assert_eq!(command(false, own_uid + 1), (usual, Some(operator)));
     }
 }
