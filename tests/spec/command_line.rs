@@ -948,7 +948,7 @@ fn a_name_is_spelled_with_hyphens_or_underscores() {
         ];
         let output = run(&line, &words);
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!told.contains("there is no contract"), "{name}: {told}");
+        assert!(!told.contains("unknown contract"), "{name}: {told}");
     }
     for name in [
         "claude-code",

@@ -40,11 +40,11 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
         output::text(&format!("{THIN} {}\n", env!("CARGO_PKG_VERSION")));
         return ExitCode::SUCCESS;
     }
-    let own = words.len().min(1);
+    let name_words = words.len().min(1);
     let line = ShellLine::taken(&words);
     match &line {
         Some(line) => words = line.words(),
-        None => words.insert(own, "run".into()),
+        None => words.insert(name_words, "run".into()),
     }
     // First: any failure in a hook's place must block from here on.
     let post = run_as::ReplacedHook::taken(&words);
@@ -54,12 +54,12 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
         return ended;
     }
     if post.is_some()
-        && let Some((run, everywhere)) = parsed(&words, own)
+        && let Some((run, everywhere)) = parsed(&words, name_words)
         && let Some(ended) = run.stand_in(&Context::new(everywhere))
     {
         return ended;
     }
-    let error = become_whole(&words[own..]);
+    let error = become_whole(&words[name_words..]);
     let message = format!("cannot start `{WHOLE}`, which is to lie beside `{THIN}`: {error}");
     match post {
         Some(post) => post.refuse(&message),
@@ -71,8 +71,8 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
 }
 
 /// Parses the words of a program that begin with its name, if there is one, and `run`; `None` where they are invalid.
-fn parsed(words: &[OsString], own: usize) -> Option<(Box<RunArgs>, Everywhere)> {
-    let usual = words.get(own + 1..).and_then(usual::read);
+fn parsed(words: &[OsString], name_words: usize) -> Option<(Box<RunArgs>, Everywhere)> {
+    let usual = words.get(name_words + 1..).and_then(usual::read);
     if let Some(run) = usual {
         return Some((Box::new(run), Everywhere::default()));
     }
@@ -82,11 +82,11 @@ fn parsed(words: &[OsString], own: usize) -> Option<(Box<RunArgs>, Everywhere)> 
 
 /// Returns the full program: this one, or the one beside the thin one.
 pub fn whole() -> io::Result<PathBuf> {
-    let own = env::current_exe()?;
-    Ok(if own.file_name().is_some_and(|name| name == THIN) {
-        own.with_file_name(WHOLE)
+    let program = env::current_exe()?;
+    Ok(if program.file_name().is_some_and(|name| name == THIN) {
+        program.with_file_name(WHOLE)
     } else {
-        own
+        program
     })
 }
 

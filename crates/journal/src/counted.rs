@@ -33,7 +33,7 @@ pub(super) struct Counted {
     counts: BTreeMap<(u32, String), u64>,
     /// When the records with the counts are due.
     due: Option<Instant>,
-    /// Those uids that may not have all records at once.
+    /// The uids that may not have all records at once.
     rates: HashMap<u32, Rate>,
     /// When rates were last let go of.
     swept: Option<Instant>,

@@ -133,7 +133,7 @@ impl<'a> Members<'a> {
     }
 
     /// Splits a value of a document; `None` if it is no object.
-    pub fn of(value: &'a RawValue) -> Option<Self> {
+    pub fn from_value(value: &'a RawValue) -> Option<Self> {
         serde_json::from_str(value.get()).ok()
     }
 
@@ -203,7 +203,7 @@ pub fn number(value: &RawValue) -> Option<f64> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// Reads a string. Half of a surrogate pair is no Unicode and cannot be delivered: it becomes U+FFFD.
+/// Reads a string. Half of a surrogate pair is no Unicode and cannot be delivered, so U+FFFD replaces it.
 pub fn text(value: &RawValue) -> Option<String> {
     let Text(bytes) = serde_json::from_str(value.get()).ok()?;
     Some(lossy(&bytes).into_owned())
