@@ -330,7 +330,7 @@ export type StatusResponse = Message<"hookjail.v1.StatusResponse"> & {
   serving: boolean;
 
   /**
-   * The same as text: what is served, or the reason for not serving.
+   * The status as text, with the reason if the daemon does not serve.
    *
    * @generated from field: string summary = 2;
    */
