@@ -73,7 +73,7 @@ pub struct RunAsOptions {
     /// With --as: treat a failure of the hook as its contract does, before a tool call too, even where confinement may have caused it
     #[arg(long, requires = "runtime", conflicts_with = "fail_closed")]
     pub mirror_failures: bool,
-    /// With --as: run the hook confined, without a consent, and show its answer and what it is refused. The run is real
+    /// With --as: run the hook confined, without a consent, and show its answer and its denials. The run is real
     #[arg(long, requires = "runtime", conflicts_with = "connect")]
     pub rehearse: bool,
     /// With --rehearse: run it without any confinement too, and show the differences. Both runs are real
@@ -327,7 +327,7 @@ const OPTIONS: [(&str, &str); 11] = [
 pub fn as_typed(message: &str) -> String {
     let replaced = |text: String, (member, option): (&str, &str)| text.replace(member, option);
     let text = OPTIONS.into_iter().fold(message.to_owned(), replaced);
-    // `--env NAME]` is what is left of `hook.env[NAME]`.
+    // `--env NAME]` is the rest of `hook.env[NAME]`.
     match text.split_once("`--env ") {
         Some((before, after)) => format!("{before}`--env {}", after.replacen(']', "", 1)),
         None => text,

@@ -72,7 +72,7 @@ pub fn connect_over_network(connect: fn(&str) -> Connecting<'_>) {
 /// The configuration file that this process expects its daemon to run with.
 static EXPECTED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Has calls of this process refused by a daemon that runs with another configuration file.
+/// Makes a daemon with another configuration file refuse calls of this process.
 pub fn expect_configuration(file: &Path) {
     EXPECTED.get_or_init(|| file.canonicalize().unwrap_or_else(|_| file.to_owned()));
 }

@@ -137,7 +137,7 @@ fn call<T>(
     }
 }
 
-/// A note that a part of the call can go on.
+/// A note that a part of the call can continue.
 struct Woken(AtomicBool);
 
 impl Wake for Woken {
@@ -187,7 +187,7 @@ impl Line {
         unsent.drain(..sent);
     }
 
-    /// Sends, and waits until the daemon sends something, or takes what it did not take yet.
+    /// Sends, and waits until the daemon sends data, or takes pending data.
     ///
     /// # Errors
     ///

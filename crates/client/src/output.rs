@@ -123,7 +123,7 @@ pub fn failure(failure: &Failure, as_json: bool) {
     // The priority of an error: without one, a line to journald is information.
     let priority = if stderr_is_journald() { "<3>" } else { "" };
     for (index, line) in text.split('\n').enumerate() {
-        // A line that a name of others has begun is not taken for one of hookjail's.
+        // The mark shows that a line which foreign text began is not hookjail's.
         let mark = if index == 0 { "" } else { "  | " };
         stderr(&format!("{priority}{mark}{line}"));
     }

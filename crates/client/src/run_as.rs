@@ -65,7 +65,7 @@ const EXIT_MARGIN: Duration = Duration::from_millis(50);
 /// The length of a broken hook's stderr in the refusal, bytes from its end.
 const STDERR_TAIL_BYTES: usize = 1024;
 
-/// The exit code that nearly every runtime takes for a block.
+/// The exit code that nearly every runtime interprets as a block.
 const EXIT_BLOCK: u8 = 2;
 
 /// Parses a runtime's name; `None` = recognise it by payload.
@@ -242,7 +242,7 @@ impl ReplacedHook {
 
     /// Returns whether hookjail's own failure blocks here.
     ///
-    /// Where a block makes an agent go on working it does not: the agent could not be ended.
+    /// A failure does not block where a block makes an agent continue: the agent could not be ended.
     fn stops(&self) -> bool {
         let stakes = self.runtime.map_or(Stakes::Gate, |runtime| {
             runtime.stakes(self.point.as_deref())
@@ -280,7 +280,7 @@ impl ReplacedHook {
 
     /// Returns the time for an answer, which must precede the runtime's own timer; `None` without one.
     ///
-    /// A runtime whose timer fires first goes on without the hook.
+    /// A runtime whose timer fires first continues without the hook.
     fn allowance(&self) -> Option<Allowance> {
         if let Some(hook) = self.timeout {
             return Some(Allowance {
@@ -310,7 +310,7 @@ impl ReplacedHook {
 
     /// Sets the answer of this process for a signal, a panic or a timeout.
     ///
-    /// A timeout comes of a runtime that writes no payload, a daemon that accepts and does not answer, or a file whose
+    /// Causes of a timeout are a runtime that writes no payload, a daemon that accepts and does not answer, or a file whose
     /// read blocks.
     fn hold(&self) {
         let HookOutput {

@@ -27,7 +27,7 @@ pub const THIN: &str = "hookjail-run";
 /// Stands in for a hook as `hookjail run` does with the same arguments.
 ///
 /// A call that needs more than a daemon, such as a rehearsal or an invalid command line, is passed to the `hookjail`
-/// beside this program.
+/// next to this program.
 pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     hookjail_sys::with_stack(|| start(words.clone()))
@@ -60,7 +60,7 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
         return ended;
     }
     let error = become_whole(&words[name_words..]);
-    let message = format!("cannot start `{WHOLE}`, which is to lie beside `{THIN}`: {error}");
+    let message = format!("cannot start `{WHOLE}`, which must lie next to `{THIN}`: {error}");
     match post {
         Some(post) => post.refuse(&message),
         None => {
@@ -80,7 +80,7 @@ fn parsed(words: &[OsString], name_words: usize) -> Option<(Box<RunArgs>, Everyw
     arguments.ok().map(RunArguments::into_parts)
 }
 
-/// Returns the full program: this one, or the one beside the thin one.
+/// Returns the full program: this one, or the one next to the thin one.
 pub fn whole() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     Ok(if program.file_name().is_some_and(|name| name == THIN) {

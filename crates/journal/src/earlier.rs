@@ -80,7 +80,7 @@ enum RunEnd {
     },
     /// The run was refused after its release.
     Refused,
-    /// None: the run may still go on, under another daemon.
+    /// None: the run may still continue, under another daemon.
     Unknown,
 }
 

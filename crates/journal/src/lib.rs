@@ -32,7 +32,7 @@
 //!
 //! A writer that dies or fails in the middle of a line leaves a tail without a newline. No such line was ever
 //! reported as written, so no run was started and no reply sent on the strength of it. The next writer cuts the tail
-//! off and appends a `torn` record with its size and beginning; the chain goes on from the last whole record. A line
+//! off and appends a `torn` record with its size and beginning; the chain continues from the last whole record. A line
 //! that has its newline is never cut off: if the last one is not intact, the journal is not continued.
 //!
 //! The journal may end before the record of the head file, or have records without an intact head file. The next writer

@@ -529,7 +529,7 @@ mod tests {
             let fields = RecordFields::read(line.as_bytes()).unwrap();
             assert_eq!(fields.record, record["record"].as_str().unwrap());
             assert_eq!(fields.run_id, record["run_id"].as_str().unwrap_or_default());
-            // The event of a start is what the hook was given, and no event of the contract's.
+            // The event of a start is the hook's input, and no event of the contract.
             let is_end = fields.record == "ended";
             assert_eq!(fields.contract_event().is_some(), is_end, "{line}");
         }

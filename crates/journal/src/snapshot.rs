@@ -1,9 +1,9 @@
-//! Copies a journal while its writers go on.
+//! Copies a journal while its writers continue.
 //!
 //! Files are opened under the journal's lock, and copied without it. A writer only appends to the live file, which is
 //! copied up to its length under the lock. Rotated files do not change, and one that rotation removes meanwhile stays
 //! readable. The marks of writers are copied too: a run that has only its start in the copy is recorded as interrupted
-//! by the writer that goes on there.
+//! by the writer that continues the copy.
 
 use std::{
     ffi::OsString,
@@ -90,7 +90,7 @@ impl SnapshotError {
 
 /// Copies a journal into a new or empty directory, and syncs the copy to the disk.
 ///
-/// The copy verifies as the journal does at the moment of the call, and a writer can go on with it. After an error the
+/// The copy verifies as the journal does at the moment of the call, and a writer can continue it. After an error the
 /// directory is as it was before.
 ///
 /// # Errors

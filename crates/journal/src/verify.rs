@@ -77,7 +77,7 @@ pub enum ChainBreak {
     /// The hash does not match the bytes.
     #[error("was edited: its hash does not fit its bytes")]
     Edited,
-    /// Records were missing at the journal's end when a writer came to go on.
+    /// Records were missing at the journal's end when a writer continued it.
     #[error("records before this one are gone, as this record itself reports")]
     Lost,
     /// The line is not a record.

@@ -128,7 +128,7 @@ pub struct Problem {
 pub enum ProblemKind {
     /// The disk does not answer. Hooks run again once the write in work is over and a further one succeeds.
     Hanging,
-    /// A record could not be written. The writer tries again every second, and goes on once all are written.
+    /// A record could not be written. The writer retries every second, and continues once all are written.
     Failing,
     /// This process writes no record any more.
     Final,
@@ -402,7 +402,7 @@ impl Teller {
         });
     }
 
-    /// Lets runs go on, unless a problem is final. Returns whether a problem was there.
+    /// Lets runs continue, unless a problem is final. Returns whether a problem was there.
     fn go_on(&self) -> bool {
         self.0.send_if_modified(|it| {
             let passing = it.take_if(|problem| problem.kind < ProblemKind::Final);

@@ -144,7 +144,7 @@ pub struct CommandReading {
     pub unbound: Vec<String>,
 }
 
-/// Endings of files that interpreters, and compilers that start what they compile, read.
+/// Endings of files that interpreters read, and compilers that start their output.
 const ENDINGS: &[&str] = &[
     "awk", "bash", "bats", "cjs", "clj", "cr", "cs", "csh", "csx", "cts", "dart", "erl", "escript",
     "ex", "exp", "exs", "fish", "go", "groovy", "hs", "jar", "java", "jl", "jq", "js", "jsx",
@@ -467,7 +467,7 @@ impl<'r> WordReader<'r> {
         real.map_or(Sort::Other, |real| Sort::find(real.as_os_str().as_bytes()))
     }
 
-    /// Reads words once more, as those of the interpreter that a program's name does not name, and adds what that finds.
+    /// Reads words once more, as those of the interpreter that a program's name does not name, and adds the found files.
     fn also_interpreted(
         &mut self,
         interpreter: &'static Interpreter,

@@ -23,7 +23,7 @@ pub enum Command {
 /// The treatment of a run whose client is gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OnDisconnect {
-    /// The run goes on to its end or deadline.
+    /// The run continues to its end or deadline.
     Finish,
     /// The whole tree is killed.
     Kill,

@@ -33,7 +33,7 @@ const MOST_TITLE: usize = 100;
 const MOST_NAME: usize = 60;
 const MOST_TEXT: usize = 400;
 
-/// The means by which notices are shown.
+/// The program that shows notices.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Means {
     /// The operator's program and its arguments, before title and text.

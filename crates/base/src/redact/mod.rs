@@ -215,7 +215,7 @@ impl Redactor {
 
     /// Returns the places of secrets in a text, and whose they are.
     ///
-    /// Values are also searched in what decoding makes of the text, again and again, with the places in the text itself.
+    /// Values are also searched in the text's decoded forms, repeatedly, with the places in the text itself.
     fn spans(&self, bytes: &[u8]) -> Vec<(Range<usize>, usize)> {
         let patterns = self.patterns.iter().flat_map(|(owner, pattern)| {
             let found = pattern.find_iter(bytes).filter(|found| !found.is_empty());

@@ -33,7 +33,7 @@ pub enum PemProblem {
     /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// The file lacks what is expected.
+    /// The file lacks the expected part.
     #[error("the file has no {0} in PEM form")]
     Lacks(&'static str),
     /// The file is too long.

@@ -35,7 +35,9 @@ pub enum Untrusted {
         expected: &'static str,
     },
     /// Another user owns the file.
-    #[error("owned by uid {found}, not by uid {expected}; change it with `chown`, or move it away")]
+    #[error(
+        "the path belongs to uid {found}, not to uid {expected}; change it with `chown`, or move it away"
+    )]
     Owner {
         /// The uid that it must belong to.
         expected: u32,
@@ -306,7 +308,7 @@ mod tests {
         assert_eq!(metadata.uid(), geteuid().as_raw());
         assert_eq!(metadata.mode() & 0o7777, 0o600);
 
-        // An owner that cannot be set leaves the former file, and nothing beside it.
+        // An owner that cannot be set leaves the former file, and no other.
         if !is_root {
             let failed = replace_in(
                 &directory,

@@ -64,7 +64,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// Runs work of this turn. Work that takes longer than `patience` gives up the turn and goes on, so that it does
+    /// Runs work of this turn. Work that takes longer than `patience` gives up the turn and continues, so that it does
     /// not delay others.
     pub async fn spend<T>(&mut self, patience: Duration, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);

@@ -57,7 +57,7 @@ impl UserPaths {
         Some(base.join("hookjail/hookjail.toml"))
     }
 
-    /// Returns the default directory of profiles, which lies beside the default configuration.
+    /// Returns the default directory of profiles, which lies next to the default configuration.
     pub fn profiles(&self) -> Option<PathBuf> {
         Some(self.config_file()?.with_file_name("profiles"))
     }

@@ -42,7 +42,7 @@ pub(super) struct WriterState {
     settings: Settings,
 }
 
-/// The number of older files, beside the number to keep.
+/// The number of older files, compared to the number to keep.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Retained {
     /// More, as their records are young.
@@ -107,7 +107,7 @@ impl WriterState {
         })
     }
 
-    /// Compares the journal's end with the head file, and records what is missing: as lost with the host, if that went down.
+    /// Compares the journal's end with the head file, and records missing records: as lost with the host, if that went down.
     pub(super) fn check_end(&mut self, rebooted: Option<Rebooted>) -> Result<(), JournalError> {
         self.at.read_on()?;
         let older = Older::list(&self.directory)
@@ -627,7 +627,7 @@ impl Position {
         }
     }
 
-    /// Cuts off what lies beyond the last record. The file system gives back the reserved room with that.
+    /// Cuts off the bytes beyond the last record. The file system frees the reserved room with that.
     fn cut(&mut self) -> io::Result<()> {
         self.reserved = 0;
         self.file.set_len(self.length)
