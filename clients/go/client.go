@@ -136,7 +136,7 @@ func connect(ctx context.Context, socket string, o *options, server *server) (*C
 	if err := tried.Close(); err != nil {
 		return nil, &CallError{Code: codes.Unavailable, Err: err}
 	}
-	// The dialer connects, so the target is a fixed name: gRPC would send a socket's path as the authority, which hookjail refuses.
+	// The dialer connects, so the target is a fixed name: hookjail refuses a socket's path as the authority, which gRPC would send.
 	connection, err := grpc.NewClient("passthrough:///localhost", append([]grpc.DialOption{
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(dial),

@@ -144,7 +144,8 @@ impl Earlier {
                 let read = move || Runs::read(&directory, &instance, MAX_SCANNED_BYTES);
                 unread.insert(heavy::offload(uid, read).await.map_err(|error| {
                     let message = format!(
-                        "the audit journal cannot be read ({}) for earlier runs of this `request_id`; repair it, or retry without an id",
+                        "the audit journal cannot be read ({}) for earlier runs of this `request_id`; repair it, or retry without \
+                         an id",
                         chain(&error)
                     );
                     Refusal::new(Reason::AuditUnavailable, message)
@@ -291,7 +292,8 @@ impl EarlierRun {
             String::new()
         };
         let message = format!(
-            "a request with this `request_id` started before this daemon: {what}{several}. The hook is not run again, and its output is not kept; retry under another id"
+            "a request with this `request_id` started before this daemon: {what}{several}. The hook is not run again, and \
+             its output is not kept; retry under another id"
         );
         let mut refusal = Refusal::new(Reason::AlreadyRan, message)
             .with(Fact::Outcome(outcome))

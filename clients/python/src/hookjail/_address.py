@@ -37,7 +37,7 @@ def target(path: Path) -> str:
 
 
 def check(path: Path) -> None:
-    """Connects once, and refuses a daemon that is neither this user's nor root's: the daemon gets the event, and its answer is trusted."""
+    """Connects once, and refuses a daemon that is neither this user's nor root's: it gets events, and its answers are trusted."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(10)

@@ -969,8 +969,8 @@ impl<'r> WordReader<'r> {
     }
 }
 
-/// Splits a line into words with their ranges, if a shell would do nothing else. The line must be one command without expansions
-/// and redirections.
+/// Splits a line into words with their ranges, if a shell would do nothing else. The line must be one command without
+/// expansions and redirections.
 fn words_of(line: &[u8]) -> Option<Vec<(Vec<u8>, Range<usize>)>> {
     let mut words = Vec::new();
     let mut position = 0;

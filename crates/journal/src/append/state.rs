@@ -393,7 +393,7 @@ impl WriterState {
         let age = |file: usize| {
             let older = older.get(file)?;
             retention::age(older, now).unwrap_or_else(|error| {
-                tracing::warn!(%error, path = %older.path.display(), "cannot read the age of an old file of the journal, so the file stays");
+                tracing::warn!(%error, path = %older.path.display(), "the age of an old file of the journal cannot be read, so the file stays");
                 None
             })
         };
