@@ -114,7 +114,7 @@ impl<'a> Members<'a> {
     /// Splits a document that was accepted, or of which only the members matter.
     pub fn parse_at_any_depth(text: &'a str) -> Result<Self, Fault> {
         let document: &RawValue = serde_json::from_str(text).map_err(|_| Fault::NotJson)?;
-        Self::of(document).ok_or(Fault::NotObject)
+        Self::from_value(document).ok_or(Fault::NotObject)
     }
 
     /// Splits an accepted event; an absent event has no members. Every matcher, template, built-in hook and contract
