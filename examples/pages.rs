@@ -64,7 +64,7 @@ the places of the files above
 
 /// The section of the page of `hookjail run`, whose name is that of a program too.
 const RUN: &str = r#".SH NOTES
-The program \fBhookjail\-run\fR takes the options of \fBhookjail run\fR with \fB\-\-as\fR. It is small, for lines of settings that start often.
+The program \fBhookjail\-run\fR takes the options of \fBhookjail run\fR with \fB\-\-as\fR. This small program is for lines of settings that start often.
 "#;
 
 fn main() -> io::Result<()> {

@@ -1,9 +1,9 @@
 // Package hookjail runs the hooks of agent runtimes through hookjail: confined, on time, and recorded.
 //
 // [Dial] connects to the daemon of this user or of root; [Private] starts a server of its own, which ends with this process.
-// [Client.Execute] runs one command, [Client.Dispatch] every hook that is due at a lifecycle point. What a hook did, however
-// badly, is a result. That hookjail would not run it is a [*Refused], that no answer came a [*CallError]. Neither may be read
-// as "allow".
+// [Client.Execute] runs one command, [Client.Dispatch] every hook that is due at a lifecycle point. Every end of a hook,
+// including a failure, is a result. A refusal of hookjail is a [*Refused], a call without an answer a [*CallError]. Neither
+// may be read as "allow".
 package hookjail
 
 import (
@@ -29,14 +29,14 @@ const systemSocket = "/run/hookjail/hookjail.sock"
 
 // Client calls one hookjail server. It may be used by many goroutines at once.
 type Client struct {
-	// Hooks calls the service itself, for what this package has no function for. Its errors are those of this package.
+	// Hooks calls the service itself, for calls without a function in this package. Its errors are those of this package.
 	Hooks hookjailpb.HookServiceClient
 
 	connection *grpc.ClientConn
 	server     *server
 }
 
-// An Option changes how [Dial] or [Private] connects. Given to the one that it is not for, it is a [*CallError].
+// An Option changes how [Dial] or [Private] connects. Passing it to the wrong function is a [*CallError].
 type Option func(*options)
 
 type options struct {
@@ -47,17 +47,17 @@ type options struct {
 	grpc    []grpc.DialOption
 }
 
-// WithAddress names the daemon's socket for [Dial]: a path, or a path after "unix:". By default it is HOOKJAIL_ADDR, else the
+// WithAddress names the daemon's socket for [Dial]: a path, or a path after "unix:". The default is HOOKJAIL_ADDR, else the
 // first that exists of this user's socket and the system's, as for the command line.
 func WithAddress(address string) Option { return func(o *options) { o.address = address } }
 
-// WithConfig names the configuration of a [Private] server; by default it is this user's.
+// WithConfig names the configuration of a [Private] server; the default is this user's.
 func WithConfig(file string) Option { return func(o *options) { o.config = file } }
 
-// WithProgram names the hookjail program that [Private] starts. By default it is HOOKJAIL, else hookjail on the PATH.
+// WithProgram names the hookjail program that [Private] starts. The default is HOOKJAIL, else hookjail on the PATH.
 func WithProgram(program string) Option { return func(o *options) { o.program = program } }
 
-// WithLog has a [Private] server's log written to w as well. The end of it is in errors in any case.
+// WithLog also writes a [Private] server's log to w. Errors contain the end of the log in any case.
 func WithLog(w io.Writer) Option { return func(o *options) { o.log = w } }
 
 // WithDialOptions adds options of gRPC, for example a stats handler that sends the trace context.
@@ -65,9 +65,9 @@ func WithDialOptions(more ...grpc.DialOption) Option {
 	return func(o *options) { o.grpc = append(o.grpc, more...) }
 }
 
-// Dial connects to a running daemon. It fails with a [*CallError] where none answers.
+// Dial connects to a running daemon. A [*CallError] reports that none answers.
 //
-// Only daemons of this user and of root are believed: another user's would get the events, and answer for the hooks.
+// Only daemons of this user and of root are trusted: another user's would get the events, and answer for the hooks.
 func Dial(ctx context.Context, choices ...Option) (*Client, error) {
 	o, err := apply("Dial", choices)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Client) Close() error {
 // of this package.
 func (c *Client) Connection() grpc.ClientConnInterface { return c.connection }
 
-// apply returns the options of a function of this package, and an error for one that would be left out.
+// apply returns the options of a function of this package, and an error for one that the function would ignore.
 func apply(function string, choices []Option) (*options, error) {
 	o := new(options)
 	for _, choose := range choices {
@@ -101,14 +101,14 @@ func apply(function string, choices []Option) (*options, error) {
 	}
 	for _, option := range []struct {
 		name, function string
-		given          bool
+		isSet          bool
 	}{
 		{"WithAddress", "Dial", o.address != ""},
 		{"WithConfig", "Private", o.config != ""},
 		{"WithLog", "Private", o.log != nil},
 		{"WithProgram", "Private", o.program != ""},
 	} {
-		if option.given && option.function != function {
+		if option.isSet && option.function != function {
 			err := fmt.Errorf("option %s is for %s; leave it out for %s", option.name, option.function, function)
 			return nil, &CallError{Code: codes.InvalidArgument, Err: err}
 		}
@@ -116,7 +116,7 @@ func apply(function string, choices []Option) (*options, error) {
 	return o, nil
 }
 
-// connect makes the client of a socket, and one connection to see whether somebody listens.
+// connect makes the client of a socket, and one connection to check that a daemon listens.
 func connect(ctx context.Context, socket string, o *options, server *server) (*Client, error) {
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		connection, err := dialTrusted(ctx, socket)
@@ -136,7 +136,7 @@ func connect(ctx context.Context, socket string, o *options, server *server) (*C
 	if err := tried.Close(); err != nil {
 		return nil, &CallError{Code: codes.Unavailable, Err: err}
 	}
-	// With a dialer of our own the target names nobody: hookjail refuses a socket's path as the authority, which gRPC makes of it.
+	// The dialer connects, so the target is a fixed name: hookjail refuses a socket's path as the authority, which gRPC would send.
 	connection, err := grpc.NewClient("passthrough:///localhost", append([]grpc.DialOption{
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(dial),
@@ -168,7 +168,7 @@ func socketOf(address string) (string, error) {
 		address = os.Getenv("HOOKJAIL_ADDR")
 	}
 	if strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://") {
-		return "", fmt.Errorf("`%s` is no Unix socket: over the network, use hookjailpb with a connection of your own", address)
+		return "", fmt.Errorf("`%s` is no Unix socket; use hookjailpb with your own connection over the network", address)
 	}
 	if address != "" {
 		return strings.TrimPrefix(strings.TrimPrefix(address, "unix://"), "unix:"), nil
@@ -182,7 +182,7 @@ func socketOf(address string) (string, error) {
 	return sockets[0], nil
 }
 
-// usualSockets returns where a daemon listens that nobody told otherwise: this user's, then the system's. Root has only the latter.
+// usualSockets returns the default sockets of daemons: this user's, then the system's. Root has only the latter.
 func usualSockets() []string {
 	if os.Geteuid() == 0 {
 		return []string{systemSocket}
@@ -210,7 +210,7 @@ func absolute(variable string) string {
 	return ""
 }
 
-// isOwn returns whether a directory is this user's, and nobody else can write it.
+// isOwn returns whether a directory is this user's, and no other user can write it.
 func isOwn(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {

@@ -196,19 +196,19 @@ func aHookThatSucceeds(t *testing.T, s setup, client *Client) {
 	})
 	must(t, err)
 	if result.ExitCode != 0 || result.TimedOut() || result.Kind != hookjailpb.OutcomeKind_OUTCOME_KIND_EXITED {
-		t.Errorf("it ended as %v, code %d", result.Kind, result.ExitCode)
+		t.Errorf("the hook ended as %v, code %d", result.Kind, result.ExitCode)
 	}
 	if push := result.Verdict.GetPush(); push.GetMessage() != "again" || !push.GetWake() {
 		t.Errorf("the push is %v", push)
 	}
 	if !bytes.Contains(result.Stdout, []byte(`"again"`)) || !bytes.Contains(result.Stderr, []byte("a && b > c")) {
-		t.Errorf("it printed %q and %q", result.Stdout, result.Stderr)
+		t.Errorf("the hook printed %q and %q", result.Stdout, result.Stderr)
 	}
 	if result.Backend != "landlock" || result.Profile != "strict" || !result.Confirmed {
-		t.Errorf("it was confined by %q under %q, confirmed: %v", result.Backend, result.Profile, result.Confirmed)
+		t.Errorf("the hook was confined by %q under %q, confirmed: %v", result.Backend, result.Profile, result.Confirmed)
 	}
 	if result.Duration <= 0 || result.RunID == "" || result.Response.GetRequestId() == "" {
-		t.Errorf("it took %v as run %q of request %q", result.Duration, result.RunID, result.Response.GetRequestId())
+		t.Errorf("the hook took %v as run %q of request %q", result.Duration, result.RunID, result.Response.GetRequestId())
 	}
 }
 
@@ -226,7 +226,7 @@ func aHookThatExceedsItsTimeout(t *testing.T, s setup, client *Client) {
 	result, err := client.Execute(context.Background(), Hook{Argv: argv, Timeout: 2 * time.Second})
 	must(t, err)
 	if !result.TimedOut() || result.ExitCode != -1 {
-		t.Errorf("it ended as %v, code %d", result.Kind, result.ExitCode)
+		t.Errorf("the hook ended as %v, code %d", result.Kind, result.ExitCode)
 	}
 }
 
@@ -255,7 +255,7 @@ func aRefusalNamesItsFixAndTheFixHelps(t *testing.T, s setup, client *Client) {
 	result, err := client.Execute(context.Background(), hook)
 	must(t, err)
 	if string(result.Stdout) != "allowed now\n" {
-		t.Errorf("it printed %q", result.Stdout)
+		t.Errorf("the hook printed %q", result.Stdout)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestTheReadmeRunsAsPrinted(t *testing.T) {
 	_, consent, _ := strings.Cut(block(t, string(readme), "sh"), "\n")
 	run("sh", "-c", consent)
 	if printed, expected := run(s.path("example")), block(t, string(readme), "text"); printed != expected {
-		t.Errorf("it printed %q instead of %q", printed, expected)
+		t.Errorf("the example printed %q instead of %q", printed, expected)
 	}
 }
 
@@ -83,8 +83,8 @@ func TestTheReasonsAreThoseOfTheDocumentation(t *testing.T) {
 		sort.Strings(names)
 		return strings.Join(names, "\n")
 	}
-	if here, there := names(`Reason = "(\w+)"`, string(source)), names("(?m)^\\| `([A-Z_]+)` \\|", section); here != there || here == "" {
-		t.Errorf("here:\n%s\ndocumented:\n%s", here, there)
+	if listed, documented := names(`Reason = "(\w+)"`, string(source)), names("(?m)^\\| `([A-Z_]+)` \\|", section); listed != documented || listed == "" {
+		t.Errorf("listed:\n%s\ndocumented:\n%s", listed, documented)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 const domain = "hookjail"
 
-// Reason is the stable name of why a hook was not run. docs/api.md says of each when it comes and what to do.
+// Reason is the stable name of why a hook was not run. docs/api.md has the cause and the fix of each.
 type Reason string
 
 // The reasons.
@@ -49,7 +49,7 @@ const (
 	Unsupported         Reason = "UNSUPPORTED"
 )
 
-// Refused is hookjail's answer that it would not do what was asked. Get it with [errors.As].
+// Refused is hookjail's refusal of a call. Get it with [errors.As].
 //
 // Message may be shown to a model. Metadata and Fix may not: they have the command that lifts the refusal, which is the
 // operator's to run.
@@ -58,11 +58,11 @@ type Refused struct {
 	Code codes.Code
 	// Reason is the stable name of the refusal.
 	Reason Reason
-	// Message says what is wrong.
+	// Message describes the problem.
 	Message string
 	// Metadata has the facts, by the names in docs/api.md, always with request_id.
 	Metadata map[string]string
-	// RetryAfter is when to ask again; 0 where that is no use.
+	// RetryAfter is the delay before a retry; 0 where a retry is of no use.
 	RetryAfter time.Duration
 
 	status *status.Status
@@ -71,8 +71,8 @@ type Refused struct {
 // Error returns reason and message.
 func (r *Refused) Error() string { return fmt.Sprintf("hookjail refused: %s: %s", r.Reason, r.Message) }
 
-// Fix returns what an operator can do: the command that repairs the host, or that allows the hook, or the lines to add to the
-// configuration. Empty where there is nothing of that kind.
+// Fix returns the operator's fix: the command that repairs the host, or that allows the hook, or the lines to add to the
+// configuration. Empty where there is none.
 func (r *Refused) Fix() string {
 	for _, name := range []string{"fix", "approve", "configure"} {
 		if fact := r.Metadata[name]; fact != "" {
@@ -85,8 +85,8 @@ func (r *Refused) Fix() string {
 // GRPCStatus returns the status that the server sent, with all its details.
 func (r *Refused) GRPCStatus() *status.Status { return r.status }
 
-// CallError says that a call brought no answer of hookjail's: nobody listens, the connection broke, the context ended, or the
-// server has a fault. What became of the hook is not known then, unless nothing was ever sent.
+// CallError reports a call without an answer of hookjail: no daemon listens, the connection broke, the context ended, or the
+// server has a fault. The hook's end is then unknown, unless nothing was sent.
 //
 // It wraps the cause: [errors.Is] finds [context.Canceled] and [context.DeadlineExceeded].
 type CallError struct {
@@ -104,7 +104,7 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("hookjail: %v", e.Err)
 }
 
-// Unwrap returns the cause, and what the standard library calls it where it has a name.
+// Unwrap returns the cause, and the standard library's error for it, if any.
 func (e *CallError) Unwrap() []error {
 	switch e.Code {
 	case codes.Canceled:
@@ -116,7 +116,7 @@ func (e *CallError) Unwrap() []error {
 	}
 }
 
-// typed makes an error of this package of a status.
+// typed converts a status to an error of this package.
 func typed(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err

@@ -16,13 +16,13 @@ import (
 	"github.com/hookjail/hookjail/clients/go/hookjailpb"
 )
 
-// How much longer than the hook's own time a call may take, so that hookjail's answer comes before the call is given up.
+// The time that a call may take beyond the hook's own time, so that hookjail's answer comes before the call's deadline.
 const margin = 10 * time.Second
 
 // The longest that a hook may run under the shipped profiles.
 const longest = 30 * time.Minute
 
-// Hook is one command to run. What is left at its zero value is the contract's or the profile's.
+// Hook is one command to run. Fields with their zero value default to the contract's or the profile's.
 type Hook struct {
 	// Argv is the program and its arguments; the program is an absolute path or a name on the profile's PATH.
 	Argv []string
@@ -33,52 +33,52 @@ type Hook struct {
 
 	// Point is the lifecycle point, in the contract's spelling.
 	Point string
-	// Event is what the hook reads on its stdin: anything that encoding/json encodes; a [json.RawMessage] is sent as it is.
+	// Event is the hook's stdin: any value that encoding/json encodes; a [json.RawMessage] is sent as it is.
 	Event any
-	// Contract says what event, exit code and output mean; by default they mean nothing, and the result has the facts alone.
+	// Contract defines the meaning of event, exit code and output; by default they have none, and the result has the facts alone.
 	Contract hookjailpb.Contract
 	// Mode is one of the contract's modes.
 	Mode string
 
-	// Profile says what the hook may do.
+	// Profile defines the rights of the hook.
 	Profile string
-	// Workspace is the directory that the profile calls the workspace; absolute, below a root that the operator lists.
+	// Workspace is the directory that the profile grants as the workspace; absolute, below a root that the operator lists.
 	Workspace string
-	// WorkingDir is where the hook starts; absolute, inside a grant.
+	// WorkingDir is the hook's working directory; absolute, inside a grant.
 	WorkingDir string
-	// Env has variables that the profile lets in.
+	// Env has variables that the profile admits.
 	Env map[string]string
-	// Timeout is the wall time for queue, set-up and run together. The call itself gets some seconds more; without it, and without
-	// a deadline of the context, it gets half an hour, which is the most that the shipped profiles give a hook.
+	// Timeout is the wall time for queue, set-up and run together. The call itself gets some seconds more. Without it, and without
+	// a deadline of the context, the call gets half an hour, the maximum of the shipped profiles.
 	Timeout time.Duration
 
-	// FailClosed has a failed hook stop what it guards, where the contract would let that pass.
+	// FailClosed makes a failed hook stop the operation that it guards, also where the contract would let it pass.
 	FailClosed bool
 	// SessionID scopes what the contract remembers.
 	SessionID string
-	// RequestID makes the call idempotent: the same hook again under the same id is answered and not run.
+	// RequestID makes the call idempotent: a retry of the same hook under the same id is answered and not run.
 	RequestID string
 }
 
-// Result is what a hook did.
+// Result is the end of a hook.
 type Result struct {
-	// Kind says how it ended.
+	// Kind is the kind of its end.
 	Kind hookjailpb.OutcomeKind
 	// ExitCode is its exit code, -1 if it did not exit by itself.
 	ExitCode int
-	// Stdout and Stderr are what it printed, up to the profile's limit.
+	// Stdout and Stderr are its output, up to the profile's limit.
 	Stdout, Stderr []byte
-	// Decision is what its end means under the contract; Verdict has the rest.
+	// Decision is the meaning of its end under the contract; Verdict has the rest.
 	Decision hookjailpb.Decision
 	// Verdict is the whole meaning: reasons, texts for the model, rewrites. Never nil.
 	Verdict *hookjailpb.Verdict
 	// Duration is the time from the arrival of the request to the end of the hook.
 	Duration time.Duration
-	// Backend is what confined it, Profile under which profile.
+	// Backend confined it, under Profile.
 	Backend, Profile string
 	// Confirmed is true only if confinement was proved, on this host and in this run.
 	Confirmed bool
-	// Denials are the system calls that the sandbox refused. Files that it refused are not among them.
+	// Denials are the syscalls that the sandbox denied. Denied files are not among them.
 	Denials []*hookjailpb.Denial
 	// RunID is the run's id in the journal.
 	RunID string
@@ -89,7 +89,7 @@ type Result struct {
 // TimedOut returns whether its deadline ended the hook.
 func (r *Result) TimedOut() bool { return r.Kind == hookjailpb.OutcomeKind_OUTCOME_KIND_TIMED_OUT }
 
-// Execute runs one command, and waits for its end. Cancelling the context kills it, except at points that end something.
+// Execute runs one command, and waits for its end. Cancelling the context kills it, except at points of an end.
 func (c *Client) Execute(ctx context.Context, hook Hook) (*Result, error) {
 	event, err := encode(hook.Point, hook.Event)
 	if err != nil {
@@ -121,29 +121,29 @@ func (c *Client) Execute(ctx context.Context, hook Hook) (*Result, error) {
 	return resultOf(response), nil
 }
 
-// Dispatch is a lifecycle point that has come. What is left at its zero value is unknown or the operator's.
+// Dispatch is a lifecycle point whose hooks are due. Fields with their zero value are unknown or the operator's.
 type Dispatch struct {
 	// Point is the lifecycle point, in the contract's spelling.
 	Point string
 	// Event is the event, as in [Hook], but an object.
 	Event any
-	// Contract chooses the hooks of one contract; it may be left out if all that are due have the same.
+	// Contract selects the hooks of one contract; optional if all due hooks have the same.
 	Contract hookjailpb.Contract
 
-	// Tool is the tool call that the event is about.
+	// Tool is the tool call of the event.
 	Tool *hookjailpb.Tool
 	// Agent is the agent's name.
 	Agent string
 	// Cwd is the runtime's working directory.
 	Cwd string
-	// Workspace is the directory that profiles call the workspace; by default Cwd, where the operator allows that.
+	// Workspace is the directory that profiles grant as the workspace; by default Cwd, where the operator allows that.
 	Workspace string
 	// Hooks are the caller's own, after the operator's. They need a Contract.
 	Hooks []*hookjailpb.InlineHook
 	// Timeout is the wall time for all hooks together; otherwise as in [Hook].
 	Timeout time.Duration
 
-	// FailClosed has a failed or refused hook stop what it guards, where the contract would let that pass.
+	// FailClosed makes a failed or refused hook stop the operation that it guards, also where the contract would let it pass.
 	FailClosed bool
 	// SessionID scopes what the contract remembers.
 	SessionID string
@@ -151,7 +151,7 @@ type Dispatch struct {
 	RequestID string
 }
 
-// Answer is what all hooks of a lifecycle point mean together.
+// Answer is the folded answer of all hooks of a lifecycle point.
 type Answer struct {
 	// Decision is the folded decision.
 	Decision hookjailpb.Decision
@@ -159,14 +159,14 @@ type Answer struct {
 	Verdict *hookjailpb.Verdict
 	// BlockedBy is the name of the hook that stopped; empty if none did.
 	BlockedBy string
-	// Hooks has each hook whose turn came, with what it did or why it was refused.
+	// Hooks has each hook that was reached, with its result or its refusal.
 	Hooks []*hookjailpb.DispatchedHook
 	// Response is the whole answer.
 	Response *hookjailpb.DispatchResponse
 }
 
-// Dispatch runs all hooks that are due at a lifecycle point, and waits for their ends. A hook that was refused is no error: it
-// counts as its contract has it for one that could not be started.
+// Dispatch runs all hooks that are due at a lifecycle point, and waits for their ends. A refused hook is no error: its contract
+// treats it as a hook that could not be started.
 func (c *Client) Dispatch(ctx context.Context, dispatch Dispatch) (*Answer, error) {
 	event, err := encode(dispatch.Point, dispatch.Event)
 	if err != nil {
@@ -268,7 +268,7 @@ func onFailure(closed bool) hookjailpb.OnFailure {
 	return hookjailpb.OnFailure_ON_FAILURE_UNSPECIFIED
 }
 
-// depth returns how many hooks this process lies below, which hookjail limits.
+// depth returns the nesting depth of hooks around this process, which hookjail limits.
 func depth() uint32 {
 	text := os.Getenv("HOOKJAIL_DEPTH")
 	if text == "" {

@@ -23,12 +23,12 @@ func trusted(connection *net.UnixConn) error {
 	if problem != nil {
 		return problem
 	}
-	return believed(int(peer.Uid), os.Geteuid())
+	return accepted(int(peer.Uid), os.Geteuid())
 }
 
-func believed(server, own int) error {
-	if server == own || server == 0 {
+func accepted(server, ownUID int) error {
+	if server == ownUID || server == 0 {
 		return nil
 	}
-	return fmt.Errorf("uid %d listens there, and uid %d believes a daemon of its own or of root alone", server, own)
+	return fmt.Errorf("uid %d listens there, and uid %d trusts only its own daemon or root's", server, ownUID)
 }

@@ -20,19 +20,19 @@ func TestAPrivateServerHasASessionAndAnAddressOfItsOwn(t *testing.T) {
 	environment, err := os.ReadFile("/proc/" + pid + "/environ")
 	must(t, err)
 	if strings.Contains(string(environment), "HOOKJAIL_ADDR=") {
-		t.Error("it has the address that clients of this environment call")
+		t.Error("the server has the address that clients of this environment call")
 	}
 }
 
 func TestOnlyOwnDaemonsAndRootsAreBelieved(t *testing.T) {
 	for _, pair := range [][2]int{{1000, 1000}, {0, 1000}, {0, 0}} {
-		if err := believed(pair[0], pair[1]); err != nil {
+		if err := accepted(pair[0], pair[1]); err != nil {
 			t.Errorf("%v: %v", pair, err)
 		}
 	}
 	for _, pair := range [][2]int{{1001, 1000}, {1000, 0}, {65534, 0}} {
-		if believed(pair[0], pair[1]) == nil {
-			t.Errorf("%v is believed", pair)
+		if accepted(pair[0], pair[1]) == nil {
+			t.Errorf("%v is accepted", pair)
 		}
 	}
 }

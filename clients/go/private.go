@@ -17,16 +17,16 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// How long a server may take to end what runs in it.
+// The time that a server has to end its runs.
 const stopTime = 15 * time.Second
 
-// How much of the end of a server's log is kept for errors, bytes.
+// The end of a server's log that is kept for errors, bytes.
 const logKept = 4096
 
 // Private starts a hookjail server that serves this process's user alone, and connects to it. No daemon is needed, but consents
 // are: those of this user, or of the configuration that [WithConfig] names.
 //
-// The server ends when the client is closed, and when this process ends, however that comes: then nothing holds its stdin open.
+// The server ends when the client is closed, and when this process ends for any reason: then nothing holds its stdin open.
 // The context is for the start alone.
 func Private(ctx context.Context, choices ...Option) (*Client, error) {
 	o, err := apply("Private", choices)
@@ -72,12 +72,12 @@ func start(ctx context.Context, o *options) (*server, string, error) {
 		done:    make(chan struct{}),
 	}
 	s.process.Stderr = s.log
-	// It is to serve here, whatever clients of this environment are to call.
+	// The server listens at an address of its own; the variable is the clients'.
 	s.process.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "HOOKJAIL_ADDR=")
 	})
 	inOwnSession(s.process)
-	// A child of the server that kept its stderr would otherwise keep Wait.
+	// A child of the server that keeps its stderr would otherwise delay Wait.
 	s.process.WaitDelay = time.Second
 	if s.stdin, err = s.process.StdinPipe(); err != nil {
 		return nil, "", err
@@ -102,22 +102,22 @@ func start(ctx context.Context, o *options) (*server, string, error) {
 	unhook := context.AfterFunc(ctx, func() { stdout.Close() })
 	defer unhook()
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
-	var said struct {
+	var report struct {
 		Address string `json:"address"`
 	}
 	if err == nil {
-		err = json.Unmarshal(line, &said)
+		err = json.Unmarshal(line, &report)
 	}
-	if err == nil && said.Address == "" {
+	if err == nil && report.Address == "" {
 		err = fmt.Errorf("`%s` names no address", strings.TrimSpace(string(line)))
 	}
 	if err == nil {
-		return s, said.Address, nil
+		return s, report.Address, nil
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	} else if errors.Is(err, io.EOF) {
-		err = fmt.Errorf("`%s` did not begin to listen", program)
+		err = fmt.Errorf("`%s` did not start to listen", program)
 	}
 	return nil, "", errors.Join(err, s.stop(), s.ended())
 }
@@ -136,11 +136,11 @@ func (s *server) stop() error {
 	return errors.Join(fmt.Errorf("the private server did not end within %s, and was killed", stopTime), err)
 }
 
-// ended says how the server ended, with the end of its log; nil while it runs.
+// ended returns how the server ended, with the end of its log; nil while it runs.
 func (s *server) ended() error {
 	select {
 	case <-s.done:
-		return fmt.Errorf("the private server has ended (%s); the end of its log: %s", s.process.ProcessState, s.log)
+		return fmt.Errorf("the private server has ended (%s); see the end of its log: %s", s.process.ProcessState, s.log)
 	default:
 		return nil
 	}
@@ -154,12 +154,12 @@ func programOf(named string) (string, error) {
 	}
 	program, err := exec.LookPath("hookjail")
 	if err != nil {
-		return "", fmt.Errorf("hookjail is not installed, and neither WithProgram nor HOOKJAIL names it: %w", err)
+		return "", fmt.Errorf("hookjail is not installed; name it by WithProgram or HOOKJAIL: %w", err)
 	}
 	return program, nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of a written text.
 type tail struct {
 	also io.Writer
 	mu   sync.Mutex

@@ -4,5 +4,5 @@ package hookjail
 
 import "os/exec"
 
-// inOwnSession does nothing where there are no sessions; there is no server either.
+// inOwnSession does nothing on systems without sessions, which have no server either.
 func inOwnSession(*exec.Cmd) {}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// inOwnSession has a command start in a session of its own: what a terminal sends to this process is for this process to deal with.
+// inOwnSession starts a command in a session of its own: this process alone handles signals of its terminal.
 func inOwnSession(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 }

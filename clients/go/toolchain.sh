@@ -8,7 +8,7 @@ toolchain() {
   debian=$1
   mkdir -p "$debian/lists/partial" "$debian/cache/archives/partial" "$debian/state" "$debian/debs"
   archive=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Origin: Debian' | head -n 1)
-  [ -n "$archive" ] || { echo "apt knows no archive of Debian's: apt-get update"; return 77; }
+  [ -n "$archive" ] || { echo "apt has no archive of Debian; run apt-get update"; return 77; }
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive trixie main" >"$debian/sources.list"
   cat >"$debian/apt.conf" <<CONF
 Dir::Etc::SourceList "$debian/sources.list";
@@ -35,7 +35,7 @@ CONF
   rpc=google.golang.org/genproto/googleapis/rpc
   printf 'module %s\n\ngo 1.19\n' $rpc >"$modules/$rpc/go.mod"
   cp go.mod "$debian/go.mod"
-  # Messages in Debian's gRPC are made by Debian's generators: they need a newer Go than gRPC's go.mod says, and an older runtime.
+  # Messages in Debian's gRPC are made by Debian's generators: they need a newer Go than gRPC's go.mod has, and an older runtime.
   GOFLAGS='' go mod edit -go 1.21 "$modules/google.golang.org/grpc/go.mod"
   for module in github.com/golang/protobuf golang.org/x/net golang.org/x/sys golang.org/x/text google.golang.org/grpc google.golang.org/protobuf $rpc; do
     GOFLAGS='' go mod edit -replace "$module=$modules/$module" "$debian/go.mod" || return 1

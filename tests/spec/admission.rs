@@ -1191,7 +1191,7 @@ async fn a_list_that_others_could_have_written_allows_nothing() {
     fs::rename(&list, &moved).unwrap();
     symlink(&moved, &list).unwrap();
     assert_eq!(refused(&daemon, &path).await, denied("CONSENT_REQUIRED"));
-    assert!(daemon.log().contains("it is a symbolic link"));
+    assert!(daemon.log().contains("the path is a symbolic link"));
     assert_eq!(daemon.records(), ["refused", "refused"]);
 
     fs::rename(&moved, &list).unwrap();

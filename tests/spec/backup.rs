@@ -189,7 +189,7 @@ async fn a_daemon_names_the_versions_of_a_head_file_that_a_later_one_wrote() {
     let version = env!("CARGO_PKG_VERSION");
     let words = format!(
         "cannot use `{}`: `head.json` has version 2, and hookjail {version} reads version 1; install the newer hookjail, \
-         or restore the journal of before the upgrade",
+         or restore an earlier journal",
         head.display()
     );
     assert!(refused.contains(&words), "{refused}");

@@ -814,9 +814,9 @@ async fn prompt_files_are_the_nearest_of_their_names_inside_the_workspace() {
         answer.warnings,
         [
             left_out("OUT.md", "Permission denied (os error 13)"),
-            left_out("PIPE.md", "it is no regular file"),
-            left_out("HUGE.md", "it is larger than 65536 bytes"),
-            left_out("DEVICE.md", "it is no regular file"),
+            left_out("PIPE.md", "not a regular file"),
+            left_out("HUGE.md", "larger than 65536 bytes"),
+            left_out("DEVICE.md", "not a regular file"),
         ]
     );
     assert_eq!(daemon.records(), ["started", "ended"]);

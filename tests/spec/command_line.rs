@@ -954,7 +954,7 @@ fn a_name_is_spelled_with_hyphens_or_underscores() {
         ];
         let output = run(&line, &words);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(!stderr.contains("there is no contract"), "{name}: {stderr}");
+        assert!(!stderr.contains("unknown contract"), "{name}: {stderr}");
     }
     for name in [
         "claude-code",

@@ -2050,7 +2050,7 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
         let done = home.hookjail(words);
         let printed = String::from_utf8_lossy(&done.stderr);
         assert!(!done.status.success(), "{done:?}");
-        assert!(printed.contains("it is no regular file"), "{done:?}");
+        assert!(printed.contains("not a regular file"), "{done:?}");
     }
     fs::remove_file(home.path(name)).unwrap();
 

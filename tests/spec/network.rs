@@ -502,7 +502,7 @@ async fn files_that_cannot_be_used_replace_nothing() {
             "ca.pem",
             "-----BEGIN CERTIFICATE-----\nMII",
             0o644,
-            "it is not PEM",
+            "the file is not PEM",
         ),
         ("ca.pem", &ca, 0o646, "others can write it"),
     ] {

@@ -348,7 +348,7 @@ async fn the_daemon_does_not_start_with_a_secret_that_cannot_be_used() {
     type Prepare = fn(&Path);
     let cases: [(&str, Prepare, &str); 6] = [
         ("env = \"NOT_SET_ANYWHERE\"", |_| (), "NOT_SET_ANYWHERE"),
-        ("env = \"SHORT\"", |_| (), "8 is the least"),
+        ("env = \"SHORT\"", |_| (), "use at least 8"),
         ("credential = \"x\"", |_| (), "CREDENTIALS_DIRECTORY"),
         ("file = \"FILE\"", |_| (), "No such file"),
         (

@@ -183,7 +183,7 @@ fn a_file_that_cannot_be_read_is_named_with_its_key() {
     let unknown = test(&home, &[]);
     let message = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(
-        message.contains("there is no runtime `cloud-code`"),
+        message.contains("unknown runtime `cloud-code`"),
         "{message}"
     );
 }

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Which records.
+// Selects records.
 type AuditFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Not before.
@@ -197,14 +197,14 @@ func (x *AuditRecord) GetHash() string {
 	return ""
 }
 
-// Asks for records.
+// Queries records.
 type QueryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which.
+	// The filter.
 	Filter *AuditFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// At most so many; 0 = all.
+	// Maximum number of records; 0 = all.
 	Limit uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The longest record that the caller takes, bytes; default 4 MiB less 64 KiB. A longer one ends the stream as
+	// The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
 	// RECORD_TOO_LARGE.
 	MaxReplyBytes *uint64 `protobuf:"varint,3,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -311,7 +311,7 @@ func (x *QueryResponse) GetRecord() *AuditRecord {
 // Starts watching.
 type AuditServiceWatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which.
+	// The filter.
 	Filter *AuditFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// As in QueryRequest.
 	MaxReplyBytes *uint64 `protobuf:"varint,2,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`

@@ -25,17 +25,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a listener says.
+// Answer of a listener.
 type ConsentDecision int32
 
 const (
-	// Not an answer.
+	// No answer.
 	ConsentDecision_CONSENT_DECISION_UNSPECIFIED ConsentDecision = 0
-	// Run it and remember.
+	// Run the hook and remember the approval.
 	ConsentDecision_CONSENT_DECISION_ALWAYS ConsentDecision = 1
-	// Run it this once.
+	// Run the hook this once.
 	ConsentDecision_CONSENT_DECISION_ONCE ConsentDecision = 2
-	// Do not run it.
+	// Do not run the hook.
 	ConsentDecision_CONSENT_DECISION_NO ConsentDecision = 3
 )
 
@@ -89,7 +89,7 @@ type Digest struct {
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// SHA-256 of its content, lower-case hex.
 	Sha256 string `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// What it is to the command: `program`, `interpreter` or `argument`.
+	// Role of the file in the command: `program`, `interpreter` or `argument`.
 	Role          string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -149,10 +149,10 @@ func (x *Digest) GetRole() string {
 // Starts listening.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the stream ends after the requests that wait already. Who asks so is no listener: nobody waits for an answer
-	// because of it.
+	// Whether the stream ends after the requests that are pending now. Such a caller does not count as a listener, so no request
+	// waits for its answer.
 	PendingOnly bool `protobuf:"varint,1,opt,name=pending_only,json=pendingOnly,proto3" json:"pending_only,omitempty"`
-	// Only the request with this id of its caller's; empty = all.
+	// Only the request with this `request_id`; empty = all.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -205,39 +205,39 @@ func (x *WatchRequest) GetRequestId() string {
 // A request that waits for an answer.
 type PendingConsent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id, for Decide.
+	// Id for Decide.
 	ConsentId string `protobuf:"bytes,1,opt,name=consent_id,json=consentId,proto3" json:"consent_id,omitempty"`
 	// The hook's name.
 	HookName string `protobuf:"bytes,2,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
 	// The full command.
 	Command string `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`
-	// What it would run.
+	// The files that the command would run.
 	Digests []*Digest `protobuf:"bytes,4,rep,name=digests,proto3" json:"digests,omitempty"`
-	// The profile it asks for.
+	// The requested profile.
 	Profile string `protobuf:"bytes,5,opt,name=profile,proto3" json:"profile,omitempty"`
 	// The profile's axes.
 	Axes []*AxisReport `protobuf:"bytes,6,rep,name=axes,proto3" json:"axes,omitempty"`
-	// What changed since the last approval, as a unified diff where it is text.
+	// Changes since the last approval; text as a unified diff.
 	Diff string `protobuf:"bytes,7,opt,name=diff,proto3" json:"diff,omitempty"`
-	// When silence becomes *no*.
+	// When the request without an answer is decided as NO.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Who asked: `uid=1000 gid=1000 pid=4242`.
+	// The caller: `uid=1000 gid=1000 pid=4242`.
 	Peer string `protobuf:"bytes,9,opt,name=peer,proto3" json:"peer,omitempty"`
 	// The caller's id of the request.
 	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// What the profile is for, in its own words.
+	// Description of the profile.
 	ProfileDescription string `protobuf:"bytes,11,opt,name=profile_description,json=profileDescription,proto3" json:"profile_description,omitempty"`
-	// The workspace it would get; empty = none.
+	// The workspace of the run; empty = none.
 	Workspace string `protobuf:"bytes,12,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	// Why it is asked: for a command, why the allowlist does not allow it.
+	// Reason for the question; for a command, why the allowlist does not allow it.
 	Why string `protobuf:"bytes,13,opt,name=why,proto3" json:"why,omitempty"`
-	// The tool that is about to be called, where that is the question and not a command. Always is then yes for this once.
+	// The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
 	ToolName string `protobuf:"bytes,14,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// What it is called with, as JSON.
+	// Input of the tool, as JSON.
 	ToolInputJson string `protobuf:"bytes,15,opt,name=tool_input_json,json=toolInputJson,proto3" json:"tool_input_json,omitempty"`
-	// The hosts that the profile lets it reach, as its `egress` spells them; empty = none, or any.
+	// The hosts that the profile lets the hook reach, spelled as in its `egress`; empty = none, or any.
 	Egress []string `protobuf:"bytes,16,rep,name=egress,proto3" json:"egress,omitempty"`
-	// The requests that the daemon makes by TLS in its place, each with the name of the secret that it sends:
+	// The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
 	// `POST https://api.example.org/ with the secret `token` as `Authorization“.
 	Requests      []string `protobuf:"bytes,17,rep,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -398,9 +398,9 @@ type SettledConsent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	ConsentId string `protobuf:"bytes,1,opt,name=consent_id,json=consentId,proto3" json:"consent_id,omitempty"`
-	// How it was answered; NO also where it expired.
+	// The answer; NO also for an expired request.
 	Decision ConsentDecision `protobuf:"varint,2,opt,name=decision,proto3,enum=hookjail.v1.ConsentDecision" json:"decision,omitempty"`
-	// True where nobody answered in time.
+	// True for a request without an answer in time.
 	Expired       bool `protobuf:"varint,3,opt,name=expired,proto3" json:"expired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -460,7 +460,7 @@ func (x *SettledConsent) GetExpired() bool {
 // News for a listener.
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to News:
 	//
@@ -536,7 +536,7 @@ type WatchResponse_Pending struct {
 }
 
 type WatchResponse_Settled struct {
-	// A request that somebody else answered, or nobody.
+	// A request that another listener answered, or that expired.
 	Settled *SettledConsent `protobuf:"bytes,2,opt,name=settled,proto3,oneof"`
 }
 
@@ -547,7 +547,7 @@ func (*WatchResponse_Settled) isWatchResponse_News() {}
 // An answer.
 type DecideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which request.
+	// Id of the request.
 	ConsentId string `protobuf:"bytes,1,opt,name=consent_id,json=consentId,proto3" json:"consent_id,omitempty"`
 	// The answer.
 	Decision      ConsentDecision `protobuf:"varint,2,opt,name=decision,proto3,enum=hookjail.v1.ConsentDecision" json:"decision,omitempty"`
@@ -602,7 +602,7 @@ func (x *DecideRequest) GetDecision() ConsentDecision {
 // Whether the answer counted.
 type DecideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False where somebody else was first.
+	// False where another answer came first.
 	Counted       bool `protobuf:"varint,1,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -652,13 +652,13 @@ type AllowedHook struct {
 	Command string `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
 	// When it was approved.
 	ApprovedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=approved_at,json=approvedAt,proto3" json:"approved_at,omitempty"`
-	// What it is bound to.
+	// The files that the approval is bound to.
 	Digests []*Digest `protobuf:"bytes,3,rep,name=digests,proto3" json:"digests,omitempty"`
-	// The profile it is approved for.
+	// The approved profile.
 	Profile string `protobuf:"bytes,4,opt,name=profile,proto3" json:"profile,omitempty"`
 	// Only below this directory; empty = anywhere.
 	WorkingDirScope string `protobuf:"bytes,5,opt,name=working_dir_scope,json=workingDirScope,proto3" json:"working_dir_scope,omitempty"`
-	// Who approved.
+	// The approver.
 	ApprovedBy string `protobuf:"bytes,6,opt,name=approved_by,json=approvedBy,proto3" json:"approved_by,omitempty"`
 	// When it ends; absent = never.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -833,13 +833,13 @@ type AllowRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The command, as argv.
 	Argv []string `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
-	// What its files must contain; empty = what they contain now. With digests given, no file is looked at.
+	// Required digests of the command's files; empty = their present digests. With digests in the request, no file is read.
 	Digests []*Digest `protobuf:"bytes,2,rep,name=digests,proto3" json:"digests,omitempty"`
 	// The profile; empty = any.
 	Profile string `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
 	// Only below this directory; empty = anywhere.
 	WorkingDirScope string `protobuf:"bytes,4,opt,name=working_dir_scope,json=workingDirScope,proto3" json:"working_dir_scope,omitempty"`
-	// How long; absent = for ever.
+	// Duration of the approval; absent = unlimited.
 	ValidFor      *durationpb.Duration `protobuf:"bytes,5,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -913,7 +913,7 @@ func (x *AllowRequest) GetValidFor() *durationpb.Duration {
 // The approval.
 type AllowResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As recorded.
+	// The approval as recorded.
 	Allowed       *AllowedHook `protobuf:"bytes,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -956,7 +956,7 @@ func (x *AllowResponse) GetAllowed() *AllowedHook {
 	return nil
 }
 
-// Takes back.
+// Revokes approvals.
 type RevokeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The command, matched exactly.
@@ -1002,10 +1002,10 @@ func (x *RevokeRequest) GetCommand() string {
 	return ""
 }
 
-// Whether there was something to take back.
+// Result of a revocation.
 type RevokeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many entries went.
+	// Number of removed entries.
 	Revoked       uint32 `protobuf:"varint,1,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,15 +32,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ConsentServiceClient interface {
-	// Streams pending requests to a listener for as long as it stays.
+	// Streams pending requests to a listener until it disconnects.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (ConsentService_WatchClient, error)
 	// Answers one pending request.
 	Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*DecideResponse, error)
-	// Lists what is allowed.
+	// Lists the approvals.
 	ListAllowed(ctx context.Context, in *ListAllowedRequest, opts ...grpc.CallOption) (*ListAllowedResponse, error)
-	// Allows a command before it is asked for.
+	// Allows a command in advance.
 	Allow(ctx context.Context, in *AllowRequest, opts ...grpc.CallOption) (*AllowResponse, error)
-	// Takes an approval back.
+	// Revokes an approval.
 	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*RevokeResponse, error)
 }
 
@@ -129,15 +129,15 @@ func (c *consentServiceClient) Revoke(ctx context.Context, in *RevokeRequest, op
 // All implementations must embed UnimplementedConsentServiceServer
 // for forward compatibility
 type ConsentServiceServer interface {
-	// Streams pending requests to a listener for as long as it stays.
+	// Streams pending requests to a listener until it disconnects.
 	Watch(*WatchRequest, ConsentService_WatchServer) error
 	// Answers one pending request.
 	Decide(context.Context, *DecideRequest) (*DecideResponse, error)
-	// Lists what is allowed.
+	// Lists the approvals.
 	ListAllowed(context.Context, *ListAllowedRequest) (*ListAllowedResponse, error)
-	// Allows a command before it is asked for.
+	// Allows a command in advance.
 	Allow(context.Context, *AllowRequest) (*AllowResponse, error)
-	// Takes an approval back.
+	// Revokes an approval.
 	Revoke(context.Context, *RevokeRequest) (*RevokeResponse, error)
 	mustEmbedUnimplementedConsentServiceServer()
 }

@@ -25,15 +25,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What happens to a run whose client is gone.
+// Action on a run whose client disconnects.
 type OnDisconnect int32
 
 const (
-	// KILL, but FINISH at points that end something (`session_end`, `session.end`, `turn_end`).
+	// KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
 	OnDisconnect_ON_DISCONNECT_UNSPECIFIED OnDisconnect = 0
 	// The whole tree is killed.
 	OnDisconnect_ON_DISCONNECT_KILL OnDisconnect = 1
-	// The run goes on to its end or deadline.
+	// The run continues to its end or deadline.
 	OnDisconnect_ON_DISCONNECT_FINISH OnDisconnect = 2
 )
 
@@ -78,15 +78,15 @@ func (OnDisconnect) EnumDescriptor() ([]byte, []int) {
 	return file_hookjail_v1_hook_service_proto_rawDescGZIP(), []int{0}
 }
 
-// What a failed hook means.
+// Meaning of a failed hook.
 type OnFailure int32
 
 const (
-	// As the contract says.
+	// As the contract defines it.
 	OnFailure_ON_FAILURE_UNSPECIFIED OnFailure = 0
-	// As the contract says.
+	// As the contract defines it.
 	OnFailure_ON_FAILURE_CONTRACT OnFailure = 1
-	// A failure denies or blocks, where the contract would let it pass.
+	// A failure denies or blocks, also where the contract would let it pass.
 	OnFailure_ON_FAILURE_CLOSED OnFailure = 2
 )
 
@@ -131,7 +131,7 @@ func (OnFailure) EnumDescriptor() ([]byte, []int) {
 	return file_hookjail_v1_hook_service_proto_rawDescGZIP(), []int{1}
 }
 
-// Which hooks of a point.
+// Selects the hooks of a point.
 type DispatchStage int32
 
 const (
@@ -184,7 +184,7 @@ func (DispatchStage) EnumDescriptor() ([]byte, []int) {
 	return file_hookjail_v1_hook_service_proto_rawDescGZIP(), []int{2}
 }
 
-// Who opened the turn.
+// Origin of the turn.
 type TurnOrigin int32
 
 const (
@@ -301,17 +301,17 @@ type Hook struct {
 	Argv []string `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
 	// A command line. Excludes `argv`.
 	Shell *Shell `protobuf:"bytes,3,opt,name=shell,proto3" json:"shell,omitempty"`
-	// Where it starts; absolute, inside a grant. Empty: the workspace where the profile starts there or, in a dispatch, where the
-	// contract has no shell and the profile grants it; else the scratch directory.
+	// The working directory; absolute, inside a grant. Empty: the workspace if the profile starts hooks there or, in a dispatch,
+	// if the contract has no shell and the profile grants it; else the scratch directory.
 	WorkingDir string `protobuf:"bytes,4,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
 	// Additional environment; names must be on the profile's list.
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Binds `${workspace}` in the profile; absolute, below a root that the operator lists.
 	Workspace string `protobuf:"bytes,6,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	// Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the tree that docker-agent's
-	// `worktree_create` says the worktree was made from, if it lies below one.
+	// Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the source tree that
+	// docker-agent's `worktree_create` names for the worktree, if it lies below one.
 	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
-	// The umask of a hook whose profile lets modes be changed: at most 0777; default 022. That of any other is 077.
+	// The umask of a hook whose profile allows changes of modes: at most 0777; default 022. Any other hook has 077.
 	Umask         *uint32 `protobuf:"varint,8,opt,name=umask,proto3,oneof" json:"umask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -403,7 +403,7 @@ func (x *Hook) GetUmask() uint32 {
 	return 0
 }
 
-// What is written to the hook's stdin.
+// Input on the hook's stdin.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lifecycle point, in the contract's spelling.
@@ -467,22 +467,22 @@ func (x *Event) GetRaw() bool {
 	return false
 }
 
-// Takes away from a profile; can add nothing.
+// Narrows a profile; can add nothing.
 type Narrow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Instead of the profile's named read grants (system directories stay): paths inside them.
 	Read []string `protobuf:"bytes,1,rep,name=read,proto3" json:"read,omitempty"`
 	// Instead of the profile's named write grants (scratch stays): paths inside them.
 	Write []string `protobuf:"bytes,2,rep,name=write,proto3" json:"write,omitempty"`
-	// No network, whatever the profile says.
+	// No network, even if the profile allows it.
 	WithoutNetwork bool `protobuf:"varint,3,opt,name=without_network,json=withoutNetwork,proto3" json:"without_network,omitempty"`
-	// No new processes, whatever the profile says.
+	// No new processes, even if the profile allows them.
 	WithoutSpawn bool `protobuf:"varint,4,opt,name=without_spawn,json=withoutSpawn,proto3" json:"without_spawn,omitempty"`
-	// A smaller cap on captured output, bytes a stream.
+	// A smaller cap on captured output, bytes per stream.
 	OutputBytes *uint64 `protobuf:"varint,5,opt,name=output_bytes,json=outputBytes,proto3,oneof" json:"output_bytes,omitempty"`
 	// No named read or write grants at all.
 	WithoutNamedGrants bool `protobuf:"varint,6,opt,name=without_named_grants,json=withoutNamedGrants,proto3" json:"without_named_grants,omitempty"`
-	// Instead of the profile's `egress`: rules inside it, as a profile spells them. Empty = all of it.
+	// Instead of the profile's `egress`: rules inside it, spelled as in a profile. Empty = all of it.
 	Egress        []string `protobuf:"bytes,7,rep,name=egress,proto3" json:"egress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -570,7 +570,7 @@ func (x *Narrow) GetEgress() []string {
 // One hook to run.
 type ExecuteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller's id; a UUID is made if empty. The same id again returns the answer and runs nothing, for as long as it is kept.
+	// The caller's id; a UUID is made if empty. A repeated id returns the kept answer and runs nothing.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The command.
 	Hook *Hook `protobuf:"bytes,2,opt,name=hook,proto3" json:"hook,omitempty"`
@@ -582,13 +582,13 @@ type ExecuteRequest struct {
 	Mode string `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
 	// The profile; default: the contract's.
 	Profile string `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
-	// Takes away from the profile.
+	// Narrows the profile.
 	Narrow *Narrow `protobuf:"bytes,7,opt,name=narrow,proto3" json:"narrow,omitempty"`
 	// Wall time for queue, set-up and run together; default: the hook's, else the contract's, else the profile's.
 	Timeout *durationpb.Duration `protobuf:"bytes,8,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Refuse where confinement is not confirmed; default true.
 	RequireConfirmed *bool `protobuf:"varint,9,opt,name=require_confirmed,json=requireConfirmed,proto3,oneof" json:"require_confirmed,omitempty"`
-	// What happens if this client goes away.
+	// Action if this client disconnects.
 	OnDisconnect OnDisconnect `protobuf:"varint,10,opt,name=on_disconnect,json=onDisconnect,proto3,enum=hookjail.v1.OnDisconnect" json:"on_disconnect,omitempty"`
 	// May tighten the contract's failure policy.
 	OnFailure OnFailure `protobuf:"varint,11,opt,name=on_failure,json=onFailure,proto3,enum=hookjail.v1.OnFailure" json:"on_failure,omitempty"`
@@ -596,9 +596,9 @@ type ExecuteRequest struct {
 	SessionId string `protobuf:"bytes,12,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The largest reply this client takes, bytes; default a little under 4 MiB.
 	MaxReplyBytes *uint64 `protobuf:"varint,13,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
-	// How many hooks led to this request: what its caller found in `HOOKJAIL_DEPTH`; 0 outside of every hook.
+	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
 	Depth uint32 `protobuf:"varint,14,opt,name=depth,proto3" json:"depth,omitempty"`
-	// What the caller has to give, as far as the profile wants it.
+	// Optional values of the caller, used as far as the profile accepts them.
 	Offer *Offer `protobuf:"bytes,15,opt,name=offer,proto3" json:"offer,omitempty"`
 	// The name of a required hook of the administrator's files, whose command, profile and time limit count. Excludes a command,
 	// variables and a profile in this request.
@@ -749,17 +749,17 @@ func (x *ExecuteRequest) GetRequired() string {
 	return ""
 }
 
-// What a caller has that a profile may want. It need not know the profile: what that does not want is left out, where the same in
-// `hook` would be refused.
+// Optional values of a caller. The caller needs no knowledge of the profile: values that the profile does not accept are
+// left out, where the same in `hook` would be refused.
 type Offer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Variables, of which those are set that the profile lets in and `hook.env` does not set.
+	// Variables; set if the profile admits them and `hook.env` does not set them.
 	Env map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Bound where the profile cannot do without a workspace and `hook.workspace` names none. Absolute.
+	// The workspace to bind if the profile requires one and `hook.workspace` is empty. Absolute.
 	Workspace string `protobuf:"bytes,2,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	// Where the hook starts if that workspace is bound and `hook.working_dir` says nothing. Absolute.
+	// The working directory if that workspace is bound and `hook.working_dir` is empty. Absolute.
 	WorkingDir string `protobuf:"bytes,3,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
-	// Names of variables that the caller has beside `env`. Where the profile admits one of these, nothing is run, and the response has
+	// Names of further variables that the caller has. Where the profile admits one of these, nothing is run, and the response has
 	// its name in `wanted_variables`.
 	Names         []string `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -831,31 +831,31 @@ type ExecuteResponse struct {
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// How the hook ended.
 	Outcome *Outcome `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// What it printed, up to the cap.
+	// The output of the hook on stdout, up to the cap.
 	Stdout []byte `protobuf:"bytes,3,opt,name=stdout,proto3" json:"stdout,omitempty"`
 	// The last bytes of a cut stdout.
 	StdoutTail []byte `protobuf:"bytes,4,opt,name=stdout_tail,json=stdoutTail,proto3" json:"stdout_tail,omitempty"`
-	// How many bytes it wrote to stdout.
+	// Number of bytes written to stdout.
 	StdoutTotalBytes uint64 `protobuf:"varint,5,opt,name=stdout_total_bytes,json=stdoutTotalBytes,proto3" json:"stdout_total_bytes,omitempty"`
-	// Whether stdout was longer than what the capture keeps.
+	// Whether stdout was longer than the capture.
 	StdoutTruncated bool `protobuf:"varint,6,opt,name=stdout_truncated,json=stdoutTruncated,proto3" json:"stdout_truncated,omitempty"`
-	// What it printed to stderr, up to the cap.
+	// The output of the hook on stderr, up to the cap.
 	Stderr []byte `protobuf:"bytes,7,opt,name=stderr,proto3" json:"stderr,omitempty"`
 	// The last bytes of a cut stderr.
 	StderrTail []byte `protobuf:"bytes,8,opt,name=stderr_tail,json=stderrTail,proto3" json:"stderr_tail,omitempty"`
-	// How many bytes it wrote to stderr.
+	// Number of bytes written to stderr.
 	StderrTotalBytes uint64 `protobuf:"varint,9,opt,name=stderr_total_bytes,json=stderrTotalBytes,proto3" json:"stderr_total_bytes,omitempty"`
-	// Whether stderr was longer than what the capture keeps.
+	// Whether stderr was longer than the capture.
 	StderrTruncated bool `protobuf:"varint,10,opt,name=stderr_truncated,json=stderrTruncated,proto3" json:"stderr_truncated,omitempty"`
-	// What the end means under the contract.
+	// Meaning of the end under the contract.
 	Verdict *Verdict `protobuf:"bytes,11,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	// How it was confined.
 	Confinement *Confinement `protobuf:"bytes,12,opt,name=confinement,proto3" json:"confinement,omitempty"`
-	// The system calls that the sandbox refused, as far as this host can tell. Files that it refused are not observed.
+	// The syscalls that the sandbox denied, as far as this host can observe them. Denied files are not observed.
 	Denials []*Denial `protobuf:"bytes,13,rep,name=denials,proto3" json:"denials,omitempty"`
-	// What it cost.
+	// Resource usage.
 	Usage *Usage `protobuf:"bytes,15,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Where it is written down.
+	// Position in the journal.
 	Audit *AuditReference `protobuf:"bytes,16,opt,name=audit,proto3" json:"audit,omitempty"`
 	// The contract's own events of this run.
 	Events []*ContractEvent `protobuf:"bytes,17,rep,name=events,proto3" json:"events,omitempty"`
@@ -863,13 +863,13 @@ type ExecuteResponse struct {
 	ContractVersion string `protobuf:"bytes,18,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
 	// `stdout` or `stderr` is shorter than the capture, to fit `max_reply_bytes`.
 	CutForReply bool `protobuf:"varint,19,opt,name=cut_for_reply,json=cutForReply,proto3" json:"cut_for_reply,omitempty"`
-	// From what denials could be known in this run; a denial of any other kind is not in `denials`.
+	// Sources of denials in this run; a denial of any other source is not in `denials`.
 	DenialSources []string `protobuf:"bytes,20,rep,name=denial_sources,json=denialSources,proto3" json:"denial_sources,omitempty"`
-	// Why the hook could not be executed, for people, present only with EXEC_FAILED: the interpreter that is missing, the line
-	// ending that is part of its name, the first line that is missing.
+	// Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+	// ending in its name, a missing first line.
 	ExecProblem string `protobuf:"bytes,21,opt,name=exec_problem,json=execProblem,proto3" json:"exec_problem,omitempty"`
-	// The names among `offer.names` that the profile admits. With one, nothing was run or recorded: make the request again, with their
-	// values in `offer.env`.
+	// The names among `offer.names` that the profile admits. If present, nothing was run or recorded: retry the request with
+	// their values in `offer.env`.
 	WantedVariables []string `protobuf:"bytes,22,rep,name=wanted_variables,json=wantedVariables,proto3" json:"wanted_variables,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1101,7 +1101,7 @@ func (x *ExecuteStreamRequest) GetRequest() *ExecuteRequest {
 // A piece of output, or the end.
 type ExecuteStreamResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What this message carries.
+	// The content.
 	//
 	// Types that are valid to be assigned to Part:
 	//
@@ -1257,7 +1257,7 @@ func (x *Budget) GetEffectiveLimit() uint64 {
 	return 0
 }
 
-// The tool call an event speaks of.
+// The tool call of an event.
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool's name, for matchers.
@@ -1272,7 +1272,7 @@ type Tool struct {
 	Success *bool `protobuf:"varint,5,opt,name=success,proto3,oneof" json:"success,omitempty"`
 	// Its error text.
 	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// How long it took, milliseconds.
+	// Duration, milliseconds.
 	DurationMs    *uint64 `protobuf:"varint,7,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1357,10 +1357,10 @@ func (x *Tool) GetDurationMs() uint64 {
 	return 0
 }
 
-// Whose hooks are meant.
+// Owners of the hooks of a dispatch.
 type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operator's own.
+	// The operator's own hooks.
 	Operator bool `protobuf:"varint,1,opt,name=operator,proto3" json:"operator,omitempty"`
 	// Agents by name.
 	Agents []string `protobuf:"bytes,2,rep,name=agents,proto3" json:"agents,omitempty"`
@@ -1435,7 +1435,7 @@ type InlineHook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The command.
 	Hook *Hook `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
-	// Matcher on the tool's name; empty = always.
+	// Matcher for the tool's name; empty = always.
 	Matcher string `protobuf:"bytes,2,opt,name=matcher,proto3" json:"matcher,omitempty"`
 	// Its mode, where the contract has several.
 	Mode string `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
@@ -1512,10 +1512,10 @@ func (x *InlineHook) GetProfile() string {
 	return ""
 }
 
-// All hooks due at a lifecycle point.
+// Runs all hooks that are due at a lifecycle point.
 type DispatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller's id; the same id again returns the answer, for as long as it is kept.
+	// The caller's id; a repeated id returns the kept answer.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Scopes pushes, the loop valve and rate limits.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
@@ -1537,19 +1537,19 @@ type DispatchRequest struct {
 	Budget *Budget `protobuf:"bytes,10,opt,name=budget,proto3" json:"budget,omitempty"`
 	// The runtime's working directory.
 	Cwd string `protobuf:"bytes,11,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// Binds `${workspace}`; default: the directory that the event or `cwd` says, if it lies below a root that the operator lists.
+	// Binds `${workspace}`; default: the directory in the event or `cwd`, if it lies below a root that the operator lists.
 	Workspace string `protobuf:"bytes,12,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	// When the event happened; default: on arrival.
+	// Time of the event; default: its arrival.
 	Timestamp *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
 	// The tool call, for matchers and tool events.
 	Tool *Tool `protobuf:"bytes,14,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Whose hooks; absent = all, but where `agent` is said those of no other agent.
+	// Owners of the hooks; absent = all, but with `agent` set, hooks of other agents are left out.
 	Scope *Scope `protobuf:"bytes,15,opt,name=scope,proto3" json:"scope,omitempty"`
-	// Which stage.
+	// The stage.
 	Stage DispatchStage `protobuf:"varint,16,opt,name=stage,proto3,enum=hookjail.v1.DispatchStage" json:"stage,omitempty"`
 	// infer's agent mode: `standard`, `plan`, `auto`, or any other.
 	ModeKey string `protobuf:"bytes,17,opt,name=mode_key,json=modeKey,proto3" json:"mode_key,omitempty"`
-	// Who opened the turn.
+	// Origin of the turn.
 	TurnOrigin TurnOrigin `protobuf:"varint,18,opt,name=turn_origin,json=turnOrigin,proto3,enum=hookjail.v1.TurnOrigin" json:"turn_origin,omitempty"`
 	// Hooks of this request, after the configured ones.
 	InlineHooks []*InlineHook `protobuf:"bytes,19,rep,name=inline_hooks,json=inlineHooks,proto3" json:"inline_hooks,omitempty"`
@@ -1557,15 +1557,15 @@ type DispatchRequest struct {
 	Timeout *durationpb.Duration `protobuf:"bytes,20,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Refuse hooks where confinement is not confirmed; default true.
 	RequireConfirmed *bool `protobuf:"varint,21,opt,name=require_confirmed,json=requireConfirmed,proto3,oneof" json:"require_confirmed,omitempty"`
-	// What happens if this client goes away.
+	// Action if this client disconnects.
 	OnDisconnect OnDisconnect `protobuf:"varint,22,opt,name=on_disconnect,json=onDisconnect,proto3,enum=hookjail.v1.OnDisconnect" json:"on_disconnect,omitempty"`
 	// May tighten the contract's failure policy.
 	OnFailure OnFailure `protobuf:"varint,23,opt,name=on_failure,json=onFailure,proto3,enum=hookjail.v1.OnFailure" json:"on_failure,omitempty"`
 	// The largest reply this client takes, bytes.
 	MaxReplyBytes *uint64 `protobuf:"varint,24,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
-	// How many hooks led to this request: what its caller found in `HOOKJAIL_DEPTH`; 0 outside of every hook.
+	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
 	Depth uint32 `protobuf:"varint,25,opt,name=depth,proto3" json:"depth,omitempty"`
-	// The profile of inline hooks that name none; default: the contract's. Configured hooks run under those of the configuration.
+	// The profile of inline hooks without one; default: the contract's. Configured hooks run under the profiles of the configuration.
 	Profile string `protobuf:"bytes,26,opt,name=profile,proto3" json:"profile,omitempty"`
 	// Binds `${source}`, for all hooks; empty: as in `Hook`.
 	Source        string `protobuf:"bytes,27,opt,name=source,proto3" json:"source,omitempty"`
@@ -1797,7 +1797,7 @@ type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stable reason, as in `ErrorInfo`.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What an operator can act on.
+	// Message for the operator.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// As in `ErrorInfo.metadata`.
 	Metadata      map[string]string `protobuf:"bytes,3,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1856,12 +1856,12 @@ func (x *Refusal) GetMetadata() map[string]string {
 	return nil
 }
 
-// What became of one hook of a dispatch.
+// Result of one hook of a dispatch.
 type DispatchedHook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The hook's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Exactly one of these.
+	// Exactly one of these is set.
 	//
 	// Types that are valid to be assigned to End:
 	//
@@ -1870,9 +1870,9 @@ type DispatchedHook struct {
 	//	*DispatchedHook_Refused
 	//	*DispatchedHook_InProcess
 	End isDispatchedHook_End `protobuf_oneof:"end"`
-	// What it means under the contract: of a hook that was refused, what its contract makes of a failure.
+	// Meaning under the contract; for a refused hook, the contract's verdict on a failure.
 	Verdict *Verdict `protobuf:"bytes,5,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// Whether it only looked on, after one before it had stopped what comes next: its verdict counts for nothing.
+	// Whether the hook only observed, after an earlier hook had stopped the operation. Its verdict does not count.
 	OnlyLookedOn  bool `protobuf:"varint,7,opt,name=only_looked_on,json=onlyLookedOn,proto3" json:"only_looked_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1977,22 +1977,22 @@ type isDispatchedHook_End interface {
 }
 
 type DispatchedHook_Ran struct {
-	// It ran.
+	// The hook ran.
 	Ran *ExecuteResponse `protobuf:"bytes,2,opt,name=ran,proto3,oneof"`
 }
 
 type DispatchedHook_Skipped struct {
-	// It was due but left out, and why.
+	// The hook was due but skipped, with the reason.
 	Skipped string `protobuf:"bytes,3,opt,name=skipped,proto3,oneof"`
 }
 
 type DispatchedHook_Refused struct {
-	// It was refused.
+	// The hook was refused.
 	Refused *Refusal `protobuf:"bytes,4,opt,name=refused,proto3,oneof"`
 }
 
 type DispatchedHook_InProcess struct {
-	// It needed no process, and was served in the daemon; always true.
+	// The hook needed no process and ran in the daemon; always true.
 	InProcess bool `protobuf:"varint,6,opt,name=in_process,json=inProcess,proto3,oneof"`
 }
 
@@ -2004,12 +2004,12 @@ func (*DispatchedHook_Refused) isDispatchedHook_End() {}
 
 func (*DispatchedHook_InProcess) isDispatchedHook_End() {}
 
-// A text to hand to the model later.
+// A text to pass to the model later.
 type Reminder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `blocked`, `success` or `context`.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The hook it comes from.
+	// Its hook.
 	HookName string `protobuf:"bytes,2,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
 	// The text.
 	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
@@ -2077,7 +2077,7 @@ type LoopValve struct {
 	Limit uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Whether the cap is reached.
 	Capped bool `protobuf:"varint,3,opt,name=capped,proto3" json:"capped,omitempty"`
-	// What the configuration says to do then: `warn`, `ask_user`, `abort`.
+	// Configured action at the cap: `warn`, `ask_user`, `abort`.
 	OnLimit string `protobuf:"bytes,4,opt,name=on_limit,json=onLimit,proto3" json:"on_limit,omitempty"`
 	// Whether hooks of this dispatch would have opened a turn beyond the cap; their pushes then have no `wake`.
 	Exceeded      bool `protobuf:"varint,5,opt,name=exceeded,proto3" json:"exceeded,omitempty"`
@@ -2157,7 +2157,7 @@ type DispatchResponse struct {
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The folded verdict.
 	Answer *Verdict `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
-	// The hooks whose turn came, in that order: none after one that ended the chain.
+	// The hooks that were reached, in order: none after one that ended the chain.
 	Hooks []*DispatchedHook `protobuf:"bytes,3,rep,name=hooks,proto3" json:"hooks,omitempty"`
 	// The hook that blocked; empty if none did.
 	BlockedByHook string `protobuf:"bytes,4,opt,name=blocked_by_hook,json=blockedByHook,proto3" json:"blocked_by_hook,omitempty"`
@@ -2171,7 +2171,7 @@ type DispatchResponse struct {
 	LoopValve *LoopValve `protobuf:"bytes,8,opt,name=loop_valve,json=loopValve,proto3" json:"loop_valve,omitempty"`
 	// The version of the contract that was applied.
 	ContractVersion string `protobuf:"bytes,9,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
-	// Texts of hooks that go with the answer, in order.
+	// Texts of hooks for the answer, in order.
 	Messages      []string `protobuf:"bytes,10,rep,name=messages,proto3" json:"messages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2277,7 +2277,7 @@ func (x *DispatchResponse) GetMessages() []string {
 	return nil
 }
 
-// Which configured hooks to list.
+// Selects configured hooks.
 type ListHooksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this point; empty = all.
@@ -2347,7 +2347,7 @@ type ConfiguredHook struct {
 	Command string `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
 	// Its profile.
 	Profile string `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
-	// Where it is configured: file and entry.
+	// Its place in the configuration: file and entry.
 	Source        string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2435,7 +2435,7 @@ func (x *ConfiguredHook) GetSource() string {
 // The configured hooks.
 type ListHooksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of their registration; where a contract has priorities, its hooks run by those.
+	// The hooks in the order of their registration; where a contract has priorities, its hooks run in their order.
 	Hooks         []*ConfiguredHook `protobuf:"bytes,1,rep,name=hooks,proto3" json:"hooks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2478,7 +2478,7 @@ func (x *ListHooksResponse) GetHooks() []*ConfiguredHook {
 	return nil
 }
 
-// How a process ended, as seen by whoever ran it.
+// How a process ended, as observed by its runner.
 type GivenEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The hook's name.
@@ -2491,15 +2491,15 @@ type GivenEnd struct {
 	TimedOut bool `protobuf:"varint,4,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
 	// Why it could not be started.
 	SpawnError *string `protobuf:"bytes,5,opt,name=spawn_error,json=spawnError,proto3,oneof" json:"spawn_error,omitempty"`
-	// What it printed.
+	// Its stdout.
 	Stdout []byte `protobuf:"bytes,6,opt,name=stdout,proto3" json:"stdout,omitempty"`
-	// What it printed to stderr.
+	// Its stderr.
 	Stderr []byte `protobuf:"bytes,7,opt,name=stderr,proto3" json:"stderr,omitempty"`
 	// Whether stdout was cut.
 	StdoutTruncated bool `protobuf:"varint,8,opt,name=stdout_truncated,json=stdoutTruncated,proto3" json:"stdout_truncated,omitempty"`
 	// The command, for the contract's event.
 	Command string `protobuf:"bytes,9,opt,name=command,proto3" json:"command,omitempty"`
-	// How long it took, milliseconds.
+	// Duration, milliseconds.
 	DurationMs *uint64 `protobuf:"varint,10,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	// The hook's entry in the contract's own spelling, as JSON text.
 	ConfigJson string `protobuf:"bytes,11,opt,name=config_json,json=configJson,proto3" json:"config_json,omitempty"`
@@ -2623,7 +2623,7 @@ func (x *GivenEnd) GetTurn() uint64 {
 	return 0
 }
 
-// Ends to read under a contract.
+// Ends to interpret under a contract.
 type InterpretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The contract.
@@ -2632,7 +2632,7 @@ type InterpretRequest struct {
 	Point string `protobuf:"bytes,2,opt,name=point,proto3" json:"point,omitempty"`
 	// The contract's mode.
 	Mode string `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
-	// Keys that hold for every end whose entry does not say otherwise, as JSON text.
+	// Default keys for the entry of every end, as JSON text.
 	ConfigJson string `protobuf:"bytes,4,opt,name=config_json,json=configJson,proto3" json:"config_json,omitempty"`
 	// The ends, in order.
 	Ends          []*GivenEnd `protobuf:"bytes,5,rep,name=ends,proto3" json:"ends,omitempty"`
@@ -2705,10 +2705,10 @@ func (x *InterpretRequest) GetEnds() []*GivenEnd {
 	return nil
 }
 
-// What the ends mean.
+// Meaning of the ends.
 type InterpretResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A verdict for each end that the contract would have read.
+	// A verdict for each end that the contract would have interpreted.
 	Verdicts []*Verdict `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
 	// The folded answer.
 	Answer *Verdict `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
@@ -2724,7 +2724,7 @@ type InterpretResponse struct {
 	Events []*ContractEvent `protobuf:"bytes,7,rep,name=events,proto3" json:"events,omitempty"`
 	// The version of the contract that was applied.
 	ContractVersion string `protobuf:"bytes,8,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
-	// Texts of hooks that go with the answer, in order.
+	// Texts of hooks for the answer, in order.
 	Messages      []string `protobuf:"bytes,9,rep,name=messages,proto3" json:"messages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2823,7 +2823,7 @@ func (x *InterpretResponse) GetMessages() []string {
 	return nil
 }
 
-// A request to look at without running.
+// A request to preview.
 type PreviewRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The request, as for Execute.
@@ -3002,23 +3002,23 @@ type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Address space of each process, bytes; absent = no limit.
 	AddressSpace *uint64 `protobuf:"varint,1,opt,name=address_space,json=addressSpace,proto3,oneof" json:"address_space,omitempty"`
-	// Size of each file it writes, bytes.
+	// Size of each written file, bytes.
 	FileSize uint64 `protobuf:"varint,2,opt,name=file_size,json=fileSize,proto3" json:"file_size,omitempty"`
 	// Open descriptors.
 	OpenFiles uint64 `protobuf:"varint,3,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
-	// What is kept of each output stream, bytes.
+	// Capture of each output stream, bytes.
 	OutputBytes uint64 `protobuf:"varint,4,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
-	// Whether the run is ended where it prints more than that; else the rest is dropped.
+	// Whether more output ends the run; else the rest is dropped.
 	OutputKills bool `protobuf:"varint,5,opt,name=output_kills,json=outputKills,proto3" json:"output_kills,omitempty"`
 	// Processes and threads; absent where nothing limits them.
 	Tasks *uint64 `protobuf:"varint,6,opt,name=tasks,proto3,oneof" json:"tasks,omitempty"`
-	// Memory of all its processes together, bytes; absent where nothing limits it.
+	// Memory of all processes together, bytes; absent where nothing limits it.
 	Memory *uint64 `protobuf:"varint,7,opt,name=memory,proto3,oneof" json:"memory,omitempty"`
-	// Processor time of all its processes together, as a number of processors; absent where nothing limits it.
+	// Processor time of all processes together, as a number of processors; absent where nothing limits it.
 	Cpus *float64 `protobuf:"fixed64,8,opt,name=cpus,proto3,oneof" json:"cpus,omitempty"`
-	// Files in its scratch directory together, bytes; absent where nothing limits them.
+	// Total size of files in the scratch directory, bytes; absent where nothing limits it.
 	Scratch *uint64 `protobuf:"varint,9,opt,name=scratch,proto3,oneof" json:"scratch,omitempty"`
-	// Number of files, directories and links in its scratch directory; absent where nothing limits it.
+	// Number of files, directories and links in the scratch directory; absent where nothing limits it.
 	ScratchFiles  *uint64 `protobuf:"varint,10,opt,name=scratch_files,json=scratchFiles,proto3,oneof" json:"scratch_files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3124,43 +3124,43 @@ func (x *Limits) GetScratchFiles() uint64 {
 	return 0
 }
 
-// What would happen. What a refusal left undecided is empty.
+// Expected course of a run. Fields that a refusal leaves undecided are empty.
 type PreviewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The program as resolved, and its arguments. Under a root daemon a run gets a copy of its script, by another path.
 	Argv []string `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
-	// Where it would start; empty = in its scratch directory.
+	// The working directory; empty = the scratch directory.
 	WorkingDir string `protobuf:"bytes,2,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
-	// Names in its environment, never values.
+	// Names in the environment, never values.
 	EnvironmentNames []string `protobuf:"bytes,3,rep,name=environment_names,json=environmentNames,proto3" json:"environment_names,omitempty"`
-	// What it could reach; empty under `noop`, which keeps it from nothing.
+	// Accessible paths; empty under `noop`, which does not restrict access.
 	Grants []*Grant `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
-	// The profile, its axes and how each would be enforced. `confirmed` says that the self-test proved it; there is no
+	// The profile, its axes and how each would be enforced. `confirmed` means that the self-test proved it; there is no
 	// evidence of a run.
 	Confinement *Confinement `protobuf:"bytes,5,opt,name=confinement,proto3" json:"confinement,omitempty"`
-	// The wall time it would get.
+	// The time limit.
 	Timeout *durationpb.Duration `protobuf:"bytes,6,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Why it would be refused; absent if it would run.
+	// The expected refusal; absent if the hook would run.
 	Refusal *Refusal `protobuf:"bytes,7,opt,name=refusal,proto3" json:"refusal,omitempty"`
-	// The request's id, or one made here.
+	// The request's id, or a new one.
 	RequestId string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The files that a consent is bound to, as they are now; present once admission allowed the command.
+	// The present files that a consent is bound to; only if admission allows the command.
 	Files []*HashedFile `protobuf:"bytes,9,rep,name=files,proto3" json:"files,omitempty"`
-	// Why it may run: `allowlist`, `environment` or `typed`; empty where admission refused it.
+	// Why the hook may run: `allowlist`, `environment` or `typed`; empty where admission refuses it.
 	Consent string `protobuf:"bytes,10,opt,name=consent,proto3" json:"consent,omitempty"`
-	// Its resource limits.
+	// The resource limits.
 	Limits *Limits `protobuf:"bytes,11,opt,name=limits,proto3" json:"limits,omitempty"`
-	// What it may do on the network: `none` or `outbound`.
+	// Network access: `none` or `outbound`.
 	Network string `protobuf:"bytes,12,opt,name=network,proto3" json:"network,omitempty"`
-	// Which tasks it may start: `threads` or `processes`.
+	// Tasks that the hook may start: `threads` or `processes`.
 	Spawn string `protobuf:"bytes,13,opt,name=spawn,proto3" json:"spawn,omitempty"`
-	// Whether it may change modes, owners and times: `keep` or `change`.
+	// Changes of modes, owners and times: `keep` or `change`.
 	Metadata string `protobuf:"bytes,14,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// How many bytes stdin would hold.
+	// Number of bytes on stdin.
 	StdinBytes uint64 `protobuf:"varint,15,opt,name=stdin_bytes,json=stdinBytes,proto3" json:"stdin_bytes,omitempty"`
 	// The version of the contract that would be applied.
 	ContractVersion string `protobuf:"bytes,16,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
-	// When a child on this host last proved the profile; absent under `noop`.
+	// Time when a child on this host last proved the profile; absent under `noop`.
 	TestedAt      *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=tested_at,json=testedAt,proto3" json:"tested_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

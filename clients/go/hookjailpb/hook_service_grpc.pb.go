@@ -41,11 +41,11 @@ type HookServiceClient interface {
 	Dispatch(ctx context.Context, in *DispatchRequest, opts ...grpc.CallOption) (*DispatchResponse, error)
 	// Lists the configured hooks by point.
 	ListHooks(ctx context.Context, in *ListHooksRequest, opts ...grpc.CallOption) (*ListHooksResponse, error)
-	// Reads process ends under a contract; runs nothing.
+	// Interprets process ends under a contract; runs nothing.
 	Interpret(ctx context.Context, in *InterpretRequest, opts ...grpc.CallOption) (*InterpretResponse, error)
-	// Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-	// refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-	// status that Execute gives them. Nothing of the hook is started and nothing is written down.
+	// Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+	// reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+	// is started and nothing is recorded.
 	Preview(ctx context.Context, in *PreviewRequest, opts ...grpc.CallOption) (*PreviewResponse, error)
 }
 
@@ -152,11 +152,11 @@ type HookServiceServer interface {
 	Dispatch(context.Context, *DispatchRequest) (*DispatchResponse, error)
 	// Lists the configured hooks by point.
 	ListHooks(context.Context, *ListHooksRequest) (*ListHooksResponse, error)
-	// Reads process ends under a contract; runs nothing.
+	// Interprets process ends under a contract; runs nothing.
 	Interpret(context.Context, *InterpretRequest) (*InterpretResponse, error)
-	// Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-	// refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-	// status that Execute gives them. Nothing of the hook is started and nothing is written down.
+	// Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+	// reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+	// is started and nothing is recorded.
 	Preview(context.Context, *PreviewRequest) (*PreviewResponse, error)
 	mustEmbedUnimplementedHookServiceServer()
 }

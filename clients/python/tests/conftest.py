@@ -14,13 +14,13 @@ import pytest
 
 import hookjail
 
-#: How long anything may take that does not depend on a hook's own time.
+#: The time limit of everything that does not depend on a hook's own time.
 SOON = 30.0
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Has this process, and what it starts, take directories of the test's for those of its user."""
+    """Makes this process, and its children, use directories of the test for those of its user."""
     # Not pytest's, which are closed: hooks of a root daemon have uids of their own.
     with tempfile.TemporaryDirectory() as directory:
         Path(directory).chmod(0o755)
@@ -65,7 +65,7 @@ def daemon(home: Path, config: Path) -> Iterator[str]:
 
 @pytest.fixture(params=["daemon", "private"])
 def client(request: pytest.FixtureRequest, config: Path) -> Iterator[hookjail.Client]:
-    """Returns a client of a daemon that runs, and one of a private daemon."""
+    """Returns a client of a running daemon, and one of a private daemon."""
     if request.param == "daemon":
         made = hookjail.Client(request.getfixturevalue("daemon"))
     else:

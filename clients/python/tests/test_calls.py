@@ -1,4 +1,4 @@
-"""What calls of a daemon, and of a private one, come to."""
+"""Results of calls of a daemon, and of a private one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_is_wrong_with_a_request_is_said(client: hookjail.Client) -> None:
     with pytest.raises(hookjail.Refused) as refused:
         client.execute(["/bin/true"], cwd="relative")
     assert refused.value.reason == "INVALID_REQUEST" and "hook.working_dir" in refused.value.fields
-    with pytest.raises(ValueError, match="there is no contract `nope`: one of observe, reyn"):
+    with pytest.raises(ValueError, match="unknown contract `nope`; use one of observe, reyn"):
         client.execute(["/bin/true"], contract="nope")
 
 
@@ -219,7 +219,7 @@ def test_a_call_that_is_cancelled_ends_its_hook(daemon: str) -> None:
             called.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await called
-            # The channel must be there for the daemon to hear of it.
+            # The channel must exist for the daemon to receive it.
             while processes_with(marker):
                 await asyncio.sleep(0.02)
 
@@ -237,7 +237,7 @@ def test_where_no_daemon_is_it_is_said_so(home: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("HOOKJAIL_ADDR")
     if not os.path.exists("/run/hookjail/hookjail.sock"):
         own = "" if os.geteuid() == 0 else f"`{home}/runtime/hookjail/hookjail.sock` and "
-        with pytest.raises(hookjail.Unreachable, match=f"no daemon listens at {own}`/run/hookjail/hookjail.sock`: start"):
+        with pytest.raises(hookjail.Unreachable, match=f"no daemon listens at {own}`/run/hookjail/hookjail.sock`; start"):
             hookjail.Client()
 
 

@@ -93,7 +93,7 @@ def test_why_it_does_not_start_is_said(config: Path, home: Path) -> None:
         hookjail.Client.private(config=config)
     with pytest.raises(hookjail.NotStarted, match="cannot start `/none/such`: No such file or directory"):
         hookjail.Client.private("/none/such")
-    with pytest.raises(hookjail.NotStarted, match="`/bin/echo` does not say where it listens"):
+    with pytest.raises(hookjail.NotStarted, match="`/bin/echo` does not report its address"):
         hookjail.Client.private("/bin/echo")
     assert directories(home) == []
 

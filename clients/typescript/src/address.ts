@@ -11,7 +11,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function socketOf(address: string | undefined, environment: Environment, uid: number): string {
   const named = address || environment["HOOKJAIL_ADDR"];
   if (named) {
-    if (/^https?:/.test(named)) throw new TypeError(`\`${named}\`: this client connects to Unix sockets alone`);
+    if (/^https?:/.test(named)) throw new TypeError(`\`${named}\` is no Unix socket; name a Unix socket`);
     return named.replace(/^unix:(?:\/\/(?=\/))?/, "");
   }
   const usual = usualSockets(environment, uid);
@@ -23,7 +23,7 @@ export function socketOf(address: string | undefined, environment: Environment, 
   );
 }
 
-/** Returns where daemons usually listen. Root has the system's alone: XDG_RUNTIME_DIR may be that of the user before `su`. */
+/** Returns the default sockets of daemons. Root has the system's alone: XDG_RUNTIME_DIR may be that of the user before `su`. */
 export function usualSockets(environment: Environment, uid: number): string[] {
   const directory = uid === 0 ? undefined : usersDirectory(environment, uid);
   return [...(directory ? [join(directory, "hookjail.sock")] : []), SYSTEM_SOCKET];
@@ -36,7 +36,7 @@ function usersDirectory(environment: Environment, uid: number): string | undefin
   };
   const runtime = absolute("XDG_RUNTIME_DIR") ?? usualRuntime(uid);
   if (runtime) return join(runtime, "hookjail");
-  // In a container, for example, no user logs in.
+  // In a container, for example, no user is logged in.
   const home = absolute("HOME");
   const state = absolute("XDG_STATE_HOME") ?? (home && join(home, ".local/state"));
   return state && join(state, "hookjail/run");
@@ -50,12 +50,12 @@ function usualRuntime(uid: number): string | undefined {
 }
 
 /**
- * Refuses a socket that is neither this user's nor root's: who listens there would get the event, and be believed.
+ * Refuses a socket that is neither this user's nor root's: its daemon would get the event, and its answer would be trusted.
  *
- * Node.js does not tell who listens; who made the socket is as good where others cannot replace it.
+ * Node.js does not report the listener's uid; the socket's owner is equivalent where others cannot replace the socket.
  */
 export function mustBeTrusted(path: string, uid: number): void {
   const owner = statSync(path, { throwIfNoEntry: false })?.uid;
   if (owner === undefined || owner === uid || owner === 0) return;
-  throw new Unreachable(`the socket ${path} is of uid ${owner}, and uid ${uid} believes a daemon of its own or of root alone`);
+  throw new Unreachable(`the socket ${path} is of uid ${owner}, and uid ${uid} trusts only its own daemon or root's`);
 }

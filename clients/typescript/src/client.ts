@@ -14,13 +14,13 @@ import { Dispatched, Run } from "./result.js";
 
 export type { PrivateOptions };
 
-/** Which daemon. */
+/** Selects the daemon. */
 export interface ConnectOptions {
-  /** Its socket, with or without `unix:`. Default: $HOOKJAIL_ADDR, else the user's, else the system's. */
+  /** The daemon's socket, with or without `unix:`. Default: $HOOKJAIL_ADDR, else the user's, else the system's. */
   address?: string;
 }
 
-/** A connection to a daemon. It is made anew where it broke. */
+/** A connection to a daemon. A broken connection is renewed. */
 export class Client implements AsyncDisposable {
   /** The socket. */
   readonly address: string;
@@ -36,8 +36,8 @@ export class Client implements AsyncDisposable {
     this.address = address;
     this.pid = server?.pid;
     this.#server = server;
-    // gRPC by Connect's library, which is three packages in all; the daemon's JSON over HTTP has no streams. The URL is without the
-    // socket's path, which would become the authority, and that the daemon refuses.
+    // gRPC by Connect's library, which is three packages in all; the daemon's JSON over HTTP has no streams. The URL does not contain
+    // the socket's path, which would become the authority, and the daemon refuses such an authority.
     const baseUrl = "http://localhost";
     this.#sessions = new Http2SessionManager(baseUrl, undefined, {
       createConnection: () => {
@@ -86,7 +86,7 @@ export class Client implements AsyncDisposable {
     return createClient(service, withFieldsChecked(this.#transport));
   }
 
-  /** Closes the connection, and ends the private server with what it runs. */
+  /** Closes the connection, and ends the private server with its runs. */
   async close(): Promise<void> {
     this.#sessions.abort();
     await this.#server?.close();

@@ -32,7 +32,7 @@ export type Reason =
   | "REQUEST_ID_CONFLICT"
   | "RUN_UNKNOWN"
   | "UNSUPPORTED"
-  // Any other string, without losing the completion of those above.
+  // Any other string; editors still complete the names above.
   | (string & {});
 
 /** A call without an answer. None of these may be read as "allow". */
@@ -41,9 +41,9 @@ export class HookjailError extends Error {
 }
 
 /**
- * The daemon refused the request; the hook did not run, unless `metadata.released` is there.
+ * The daemon refused the request; the hook did not run, unless `metadata.released` is set.
  *
- * `message` says what is wrong. `fix` and `metadata` are for the operator: never give them to a model, which could do what they say.
+ * `message` describes the problem. `fix` and `metadata` are for the operator: never pass them to a model, which could apply them.
  */
 export class Refused extends HookjailError {
   override name = "Refused";
@@ -51,9 +51,9 @@ export class Refused extends HookjailError {
   readonly reason: Reason;
   /** The name of the gRPC status, such as `PERMISSION_DENIED`. */
   readonly code: string;
-  /** Facts beside the reason. */
+  /** Further facts. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** How long to wait before a retry, in milliseconds; undefined where a retry is of no use. */
+  /** The delay before a retry, in milliseconds; undefined where a retry is of no use. */
   readonly retryAfter: number | undefined;
 
   constructor(reason: string, metadata: Record<string, string>, retryAfter: number | undefined, cause: ConnectError) {
@@ -64,20 +64,20 @@ export class Refused extends HookjailError {
     this.retryAfter = retryAfter;
   }
 
-  /** What the operator can do: what repairs the host, the command that allows the hook, or the lines for the configuration. */
+  /** The operator's fix: the repair of the host, the command that allows the hook, or the lines for the configuration. */
   get fix(): string | undefined {
     return this.metadata["fix"] || this.metadata["approve"] || this.metadata["configure"];
   }
 
-  /** The id under which the journal has it. */
+  /** The id of the request in the journal. */
   get requestId(): string | undefined {
     return this.metadata["request_id"];
   }
 }
 
 /**
- * The call broke: the connection, its deadline, or the daemon has a fault. Whether the hook ran is not known; a `requestId` makes it
- * safe to ask again.
+ * The call broke: the connection, its deadline, or the daemon has a fault. Whether the hook ran is unknown; a `requestId` makes a
+ * retry safe.
  */
 export class CallFailed extends HookjailError {
   override name = "CallFailed";
@@ -90,7 +90,7 @@ export class CallFailed extends HookjailError {
   }
 }
 
-/** There is no daemon, or none to believe. Nothing ran. */
+/** No daemon listens, or only an untrusted one. Nothing ran. */
 export class Unreachable extends CallFailed {
   override name = "Unreachable";
 
@@ -104,7 +104,7 @@ export class NotStarted extends HookjailError {
   override name = "NotStarted";
 }
 
-/** Returns what the failure of a call to a daemon means. */
+/** Converts the failure of a call to a daemon. */
 export function meaning(thrown: unknown, address: string): HookjailError {
   const error = ConnectError.from(thrown);
   const { cause } = error;
@@ -115,7 +115,7 @@ export function meaning(thrown: unknown, address: string): HookjailError {
     const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
     return new Refused(info.reason, info.metadata, delay && durationMs(delay), error);
   }
-  // A daemon says more about what it cancels or aborts: this is the end of the connection. So are Node.js's own errors.
+  // A daemon sends details of a cancelled or aborted call, so this is the end of the connection. So are Node.js's own errors.
   if ([Code.Canceled, Code.Aborted].includes(error.code) || cause instanceof Error) {
     return new CallFailed(`the connection to the daemon at ${address} broke: ${error.rawMessage}`, Code.Unavailable, error);
   }
@@ -129,7 +129,7 @@ export function unreachable(address: string, cause: unknown): Unreachable {
   return new Unreachable(`cannot reach the daemon at ${address}: ${why}; ${hint}`, cause);
 }
 
-/** Returns the name of a status as gRPC has it. */
+/** Returns gRPC's name of a status. */
 function status(code: Code): string {
   return code === Code.Canceled ? "CANCELLED" : Code[code].replace(/(?<=[a-z])[A-Z]/g, "_$&").toUpperCase();
 }

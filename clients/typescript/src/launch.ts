@@ -14,7 +14,7 @@ export function launch(name: "hookjail" | "hookjail-run"): void {
     process.exit(2);
   }
   const args = process.argv.slice(2);
-  // Node.js 22.15 and newer. Its note that this is experimental is no output of the program's.
+  // Node.js 22.15 and newer. Its warning about an experimental function is no output of the program.
   process.removeAllListeners("warning");
   process.execve?.(program, [program, ...args], process.env);
   const child = spawn(program, args, { stdio: "inherit" });

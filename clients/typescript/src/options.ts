@@ -1,14 +1,14 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 
-/** The names of all options of `T`, of which the compiler misses none. */
+/** The names of all options of `T`; the compiler checks that none is missing. */
 export type Names<T> = Readonly<Record<keyof T, true>>;
 
-/** Throws a `TypeError` for an option that is not known: left out, a misspelt profile would be the default one. */
+/** Throws a `TypeError` for an unknown option: if ignored, a misspelt profile would mean the default one. */
 export function mustBeOptions<T extends object>(options: T, known: Names<T>): void {
   mustBeKnown("option", options, Object.keys(known));
 }
 
-/** Throws a `TypeError` for a field that its message lacks, here or in messages inside, which generated code leaves out. */
+/** Throws a `TypeError` for a field that its message, or a message inside, lacks; generated code would ignore such a field. */
 export function mustBeFields(schema: DescMessage, fields: unknown): void {
   if (typeof fields !== "object" || fields === null) return;
   const known = schema.members.map(({ localName }) => localName);
@@ -20,9 +20,9 @@ export function mustBeFields(schema: DescMessage, fields: unknown): void {
   }
 }
 
-function mustBeKnown(kind: "field" | "option", given: object, known: readonly string[]): void {
-  // `$typeName` and `$unknown` are those of every message.
-  const unknown = Object.keys(given).find((name) => !known.includes(name) && !(kind === "field" && name.startsWith("$")));
+function mustBeKnown(kind: "field" | "option", values: object, known: readonly string[]): void {
+  // Every message has `$typeName` and `$unknown`.
+  const unknown = Object.keys(values).find((name) => !known.includes(name) && !(kind === "field" && name.startsWith("$")));
   if (unknown === undefined) return;
   const near = nearest(unknown, known);
   throw new TypeError(`unknown ${kind} \`${unknown}\`; ${near ? `did you mean \`${near}\`?` : `use one of ${known.join(", ")}`}`);
@@ -35,7 +35,7 @@ function nearest(name: string, known: readonly string[]): string | undefined {
   return least <= name.length / 3 ? known[distances.indexOf(least)] : undefined;
 }
 
-/** Returns how many letters must be added, taken away or replaced to make one word of the other. */
+/** Returns the number of letters to add, remove or replace to convert one word to the other. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [index, letter] of [...one].entries()) {

@@ -8,28 +8,28 @@ import { NotStarted } from "./errors.js";
 import { mustBeOptions } from "./options.js";
 import { find, missing } from "./program.js";
 
-/** How long a server may take to listen: it tests its profiles on this host first. */
+/** The time that a server may take to listen: first comes the self-test of its profiles. */
 const START_MS = 60_000;
 
-/** How long a server has to end what runs before it is killed. */
+/** The time that a server has to end its runs before it is killed. */
 const END_MS = 10_000;
 
-/** How much of the server's log an error quotes. */
+/** The part of the server's log that an error quotes, characters. */
 const QUOTED = 4_000;
 
-/** How to start a private server. */
+/** Options of a private server. */
 export interface PrivateOptions {
   /** The program. Default: $HOOKJAIL, that of the npm package, `hookjail` on the PATH. */
   program?: string;
   /** A configuration of hookjail's. */
   config?: string;
-  /** Vouch for every command: those that nobody allowed yet are added to the user's allowlist and run. Changed files stay refused. */
+  /** Vouch for every command: commands without a consent are added to the user's allowlist and run. Changed files stay refused. */
   acceptHooks?: boolean;
-  /** Takes the server's log, in pieces of text. It names commands that allow hooks: it is not for a model. */
+  /** Takes the server's log, in pieces of text. The log names commands that allow hooks, and is not for a model. */
   log?: (text: string) => void;
 }
 
-/** `hookjail serve --private`, which serves until its stdin ends, however this process does. */
+/** `hookjail serve --private`, which serves until its stdin ends, however this process ends. */
 export class PrivateServer {
   readonly socket: string;
   readonly pid: number | undefined;
@@ -49,7 +49,7 @@ export class PrivateServer {
     // The address is that of daemons that this process may call.
     const { HOOKJAIL_ADDR: _, ...env } = process.env;
     const child = spawn(found, [...(config ? ["--config", config] : []), "serve", "--private"], {
-      // In a session of its own: what a terminal sends to this process is for this process to deal with.
+      // In a session of its own: this process alone handles signals of its terminal.
       detached: true,
       env: { ...env, ...(acceptHooks && { HOOKJAIL_ACCEPT_HOOKS: "1" }) },
     });
@@ -58,11 +58,11 @@ export class PrivateServer {
       logged = (logged + text).slice(-QUOTED);
       log?.(text);
     });
-    // A write is never made; where the server is gone already, closing its stdin is no news.
+    // Nothing is written; if the server is gone already, closing its stdin may fail.
     child.stdin.on("error", () => {});
     try {
       const { address } = JSON.parse(await firstLine(child)) as { address: string };
-      // Not to keep this process from its end: that ends the server.
+      // None of these keeps this process running: its end ends the server.
       for (const one of [child, child.stdin, child.stdout, child.stderr]) (one as { unref?: () => void }).unref?.();
       return new PrivateServer(child, socketOf(address, {}, 0));
     } catch (error) {
@@ -82,23 +82,23 @@ export class PrivateServer {
       await once(child, "exit");
       clearTimeout(timer);
     }
-    // One that was killed could not remove it.
+    // A killed server could not remove its directory.
     if (child.exitCode !== 0) rmSync(dirname(this.socket), { recursive: true, force: true });
   }
 }
 
-/** Waits for the line in which the server says where it listens. */
+/** Waits for the line with the server's address. */
 function firstLine(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = "";
-    const timer = setTimeout(() => reject(new Error(`it does not listen after ${START_MS / 1000} s`)), START_MS);
+    const timer = setTimeout(() => reject(new Error(`no listener after ${START_MS / 1000} s`)), START_MS);
     const settle = (end: () => void) => {
       clearTimeout(timer);
       end();
     };
     child.once("error", (error) => settle(() => reject(error)));
-    // Not `exit`, which may come before what it logged last.
-    child.once("close", (code, signal) => settle(() => reject(new Error(`it ended with ${signal ?? `exit code ${code}`}`))));
+    // Not `exit`, which may come before the end of the log.
+    child.once("close", (code, signal) => settle(() => reject(new Error(`ended with ${signal ?? `exit code ${code}`}`))));
     child.stdout?.setEncoding("utf8").on("data", (piece: string) => {
       text += piece;
       const [line, rest] = text.split("\n", 2);

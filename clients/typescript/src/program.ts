@@ -12,15 +12,15 @@ export function bundled(name: "hookjail" | "hookjail-run"): string | undefined {
   }
 }
 
-/** Says why there is no program, and what to do. */
+/** Returns why there is no program, with the fix. */
 export function missing(): string {
   const platform = `${process.platform}-${process.arch}`;
   if (!["linux-arm64", "linux-x64"].includes(platform)) {
-    return `there is no package with the program for ${platform}: build hookjail from its sources, and name the program in $HOOKJAIL`;
+    return `no package has the program for ${platform}; build hookjail from its sources, and name the program in $HOOKJAIL`;
   }
   return (
-    `the package @hookjail/${platform}, which has the program, is not installed; npm leaves it out with --omit=optional: ` +
-    `npm install @hookjail/${platform}, in the version of hookjail, or name a program in $HOOKJAIL`
+    `the package @hookjail/${platform} with the program is not installed, such as after --omit=optional; ` +
+    `install it by npm install @hookjail/${platform}, in the version of hookjail, or name a program in $HOOKJAIL`
   );
 }
 

@@ -17,10 +17,10 @@ type Fields<T extends DescMessage> = Exclude<MessageInitShape<T>, Message>;
 type ExecuteRequest = Fields<typeof ExecuteRequestSchema>;
 type DispatchRequest = Fields<typeof DispatchRequestSchema>;
 
-/** The longest wall time that a shipped profile allows, and so that of a hook without one. */
+/** The longest wall time that a shipped profile allows, and so the maximum of a hook without one. */
 const LONGEST = 30 * 60_000;
 
-/** What a call may take beyond the hook's wall time: a question to the operator (a minute by default), and the journal. */
+/** The time of a call beyond the hook's wall time: a question to the operator (a minute by default), and the journal. */
 const MARGIN = 90_000;
 
 /** A hook's command. One of `argv` and `shell` is needed. */
@@ -31,15 +31,15 @@ export interface Command {
   shell?: string;
   /** A name for logs and the journal. */
   name?: string;
-  /** Variables; the profile must let them in. */
+  /** Variables; the profile must admit them. */
   env?: Readonly<Record<string, string>>;
-  /** Where it starts; absolute, inside a grant. */
+  /** The working directory; absolute, inside a grant. */
   cwd?: string;
   /** The directory that the profile grants as workspace; absolute. */
   workspace?: string;
 }
 
-/** What every call takes. */
+/** Options of every call. */
 export interface CallOptions {
   /** Cancels the call, and with it the hook; the call is rejected with the signal's reason. */
   signal?: AbortSignal;
@@ -58,11 +58,11 @@ interface Common extends CallOptions {
   profile?: string;
   /** The wall time in milliseconds. */
   timeout?: number;
-  /** The session, for the journal and contracts that know sessions. */
+  /** The session, for the journal and contracts with sessions. */
   sessionId?: string;
-  /** An id of yours: the same id again returns the same answer and runs nothing. */
+  /** The caller's id: a repeated id returns the same answer and runs nothing. */
   requestId?: string;
-  /** `closed`: a failed hook stops, whatever the contract says. */
+  /** `closed`: a failed hook stops, also where its contract would let it pass. */
   onFailure?: "contract" | "closed";
 }
 
@@ -70,15 +70,15 @@ interface Common extends CallOptions {
 export interface ExecuteOptions extends Command, Common {
   /** The contract's mode. */
   mode?: string;
-  /** Takes away from the profile. */
+  /** Narrows the profile. */
   narrow?: Fields<typeof NarrowSchema>;
-  /** Fields of the request that no option is for. */
+  /** Fields of the request without an option. */
   message?: ExecuteRequest;
 }
 
-/** A hook that a dispatch brings along. */
+/** A hook of one dispatch. */
 export interface InlineHook extends Command {
-  /** Which tools it is for; default: all. */
+  /** Matcher for tools; default: all. */
   matcher?: string;
   /** The contract's mode. */
   mode?: string;
@@ -94,7 +94,7 @@ export interface DispatchOptions extends Common {
   point: string;
   /** The tool call, for matchers and contracts. */
   tool?: { name: string; useId?: string; input?: unknown };
-  /** Hooks beside the configured ones. */
+  /** Hooks besides the configured ones. */
   hooks?: readonly InlineHook[];
   /** The agent's name. */
   agent?: string;
@@ -102,7 +102,7 @@ export interface DispatchOptions extends Common {
   cwd?: string;
   /** The directory that profiles grant as workspace; absolute. */
   workspace?: string;
-  /** Fields of the request that no option is for. */
+  /** Fields of the request without an option. */
   message?: DispatchRequest;
 }
 
@@ -127,7 +127,7 @@ const DISPATCH: Names<DispatchOptions> = { ...COMMON, agent: true, cwd: true, ho
 export function executeRequest(options: ExecuteOptions): ExecuteRequest {
   mustBeOptions(options, EXECUTE);
   const { mode, narrow } = options;
-  const request = { ...common(options), ...given({ mode, narrow }), hook: hook(options), ...options.message };
+  const request = { ...common(options), ...defined({ mode, narrow }), hook: hook(options), ...options.message };
   mustBeFields(ExecuteRequestSchema, request);
   return request;
 }
@@ -138,37 +138,37 @@ export function dispatchRequest(options: DispatchOptions): DispatchRequest {
   const inlineHooks = options.hooks?.map((inline) => {
     mustBeOptions(inline, INLINE_HOOK);
     const { config, matcher, mode, profile } = inline;
-    return { ...given({ matcher, mode, profile, configJson: config && JSON.stringify(config) }), hook: hook(inline) };
+    return { ...defined({ matcher, mode, profile, configJson: config && JSON.stringify(config) }), hook: hook(inline) };
   });
   if (tool) mustBeOptions(tool, TOOL);
   const request = {
     ...common(options),
-    ...given({ agent, cwd, inlineHooks, workspace }),
-    ...(tool && { tool: given({ name: tool.name, useId: tool.useId, inputJson: JSON.stringify(tool.input) }) }),
+    ...defined({ agent, cwd, inlineHooks, workspace }),
+    ...(tool && { tool: defined({ name: tool.name, useId: tool.useId, inputJson: JSON.stringify(tool.input) }) }),
     ...options.message,
   };
   mustBeFields(DispatchRequestSchema, request);
   return request;
 }
 
-/** Returns the limits of a call for a transport. No call waits for ever. */
+/** Returns the limits of a call for a transport. Every call has a deadline. */
 export function limits({ deadline, signal, timeout = LONGEST }: Common): { signal?: AbortSignal; timeoutMs: number } {
-  return { timeoutMs: deadline ?? timeout + MARGIN, ...given({ signal }) };
+  return { timeoutMs: deadline ?? timeout + MARGIN, ...defined({ signal }) };
 }
 
 function common({ contract, event, onFailure, point, profile, requestId, sessionId, timeout }: Common) {
   return {
-    ...given({ profile, requestId, sessionId }),
+    ...defined({ profile, requestId, sessionId }),
     ...(contract && { contract: numbered(Contract, contract) }),
     ...(onFailure && { onFailure: numbered(OnFailure, onFailure) }),
     ...(timeout !== undefined && { timeout: durationFromMs(timeout) }),
-    event: given({ point, json: event === undefined ? event : json(event) }),
+    event: defined({ point, json: event === undefined ? event : json(event) }),
     depth: depth(process.env["HOOKJAIL_DEPTH"]),
   };
 }
 
 function hook({ argv, cwd, env, name, shell, workspace }: Command): Fields<typeof HookSchema> {
-  return given({
+  return defined({
     argv: argv && [...argv],
     env: env && { ...env },
     name,
@@ -178,12 +178,12 @@ function hook({ argv, cwd, env, name, shell, workspace }: Command): Fields<typeo
   });
 }
 
-/** Returns the value that has a name, in any case of letters; an unknown name would otherwise be no contract at all. */
+/** Returns the value of a name in any case of letters. An unknown name is an error, as it would otherwise mean no contract. */
 function numbered<T extends Record<string, string | number>>(names: T, name: string): T[keyof T] {
   const value = names[name.toUpperCase()];
   if (typeof value === "number") return value as T[keyof T];
   const known = Object.values(names).filter((one) => typeof one === "string");
-  throw new TypeError(`\`${name}\` is none of ${known.join(", ").toLowerCase()}`);
+  throw new TypeError(`unknown name \`${name}\`; use one of ${known.join(", ").toLowerCase()}`);
 }
 
 function json(event: object | string | Uint8Array): Uint8Array {
@@ -191,13 +191,13 @@ function json(event: object | string | Uint8Array): Uint8Array {
   return Buffer.from(typeof event === "string" ? event : JSON.stringify(event));
 }
 
-/** Returns how many hooks led here; the largest number where the variable cannot be read, which is refused. */
+/** Returns the nesting depth of hooks; the largest number where the variable cannot be read, which is refused. */
 function depth(variable: string | undefined): number {
   if (!variable) return 0;
   return /^\d{1,9}$/.test(variable) ? Number(variable) : 0xffff_ffff;
 }
 
-/** Leaves out what is undefined, which generated messages do not take. */
-function given<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+/** Leaves out undefined fields, which generated messages do not take. */
+function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }

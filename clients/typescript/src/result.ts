@@ -14,18 +14,18 @@ import {
 /** The name of a contract, such as `claude_code`. */
 export type ContractName = Lowercase<Exclude<keyof typeof Contract, "UNSPECIFIED">>;
 
-/** A decision. `UNSPECIFIED` is one that this client does not know. */
+/** A decision. `UNSPECIFIED` is one unknown to this client. */
 export type DecisionName = keyof typeof Decision;
 
-/** How a hook ended. `UNSPECIFIED` is an end that this client does not know. */
+/** How a hook ended. `UNSPECIFIED` is an end unknown to this client. */
 export type OutcomeName = keyof typeof OutcomeKind;
 
-/** Whatever is known to stop nothing. What a later daemon may say beyond that does not pass as consent. */
+/** The decisions that stop nothing. A decision that only a later daemon has does not pass as consent. */
 const PASSES: readonly DecisionName[] = ["NONE", "ALLOW", "ASK"];
 
-/** What a hook that ran did, and what it means. */
+/** The end of a hook, and its meaning. */
 export class Run {
-  /** The answer as it came. */
+  /** The whole answer. */
   readonly message: ExecuteResponse;
 
   constructor(message: ExecuteResponse) {
@@ -46,7 +46,7 @@ export class Run {
     return this.message.outcome?.signal;
   }
 
-  /** The first bytes of what it printed, as far as the profile keeps them: `message.stdoutTruncated` says whether that is all. */
+  /** The kept beginning of stdout: `message.stdoutTruncated` is true if there was more. */
   get stdout(): Buffer {
     return buffer(this.message.stdout);
   }
@@ -55,7 +55,7 @@ export class Run {
     return buffer(this.message.stderr);
   }
 
-  /** What the end means under the contract. */
+  /** Meaning of the end under the contract. */
   get verdict(): Verdict | undefined {
     return this.message.verdict;
   }
@@ -64,7 +64,7 @@ export class Run {
     return named(Decision, this.message.verdict?.decision);
   }
 
-  /** Whether what was about to happen must not happen. */
+  /** Whether the agent's action must not happen. */
   get stops(): boolean {
     return !PASSES.includes(this.decision);
   }
@@ -103,9 +103,9 @@ export class Run {
   }
 }
 
-/** What the hooks of a lifecycle point say together. */
+/** The folded answer of the hooks of a lifecycle point. */
 export class Dispatched {
-  /** The answer as it came. */
+  /** The whole answer. */
   readonly message: DispatchResponse;
 
   constructor(message: DispatchResponse) {
@@ -120,7 +120,7 @@ export class Dispatched {
     return named(Decision, this.message.answer?.decision);
   }
 
-  /** Whether what was about to happen must not happen. */
+  /** Whether the agent's action must not happen. */
   get stops(): boolean {
     return !PASSES.includes(this.decision);
   }
@@ -135,12 +135,12 @@ export class Dispatched {
     return this.message.blockedByHook;
   }
 
-  /** The hooks whose turn came, each with its run, or why there was none. */
+  /** The hooks that were reached, each with its run, or why there was none. */
   get hooks(): readonly DispatchedHook[] {
     return this.message.hooks;
   }
 
-  /** Texts to hand to the model later. */
+  /** Texts to pass to the model later. */
   get reminders(): readonly Reminder[] {
     return this.message.reminders;
   }

@@ -103,7 +103,7 @@ runtime = "/nonexistent/crun"
   test("an invalid request is refused, and an unknown contract is not sent", async () => {
     await assert.rejects(client.execute({ argv: ["relative/path"] }), { name: "Refused", reason: "INVALID_REQUEST", code: "INVALID_ARGUMENT" });
     await assert.rejects(client.execute({ argv: ["/bin/true"], profile: "nope" }), { name: "Refused", reason: "PROFILE_UNKNOWN" });
-    await assert.rejects(client.execute({ argv: ["/bin/true"], contract: "lome" as "loom" }), /`lome` is none of .*loom/);
+    await assert.rejects(client.execute({ argv: ["/bin/true"], contract: "lome" as "loom" }), /unknown name `lome`; use one of .*loom/);
   });
 
   test("a misspelt option is a TypeError that names it, and nothing runs", async () => {

@@ -12,7 +12,7 @@ import { ConsentService } from "hookjail/proto";
 
 export const program = process.env["HOOKJAIL"] ?? "";
 assert(program, "HOOKJAIL names the program");
-// What the tests say they say themselves.
+// The tests name their own values.
 delete process.env["HOOKJAIL_ADDR"];
 delete process.env["HOOKJAIL_DEPTH"];
 

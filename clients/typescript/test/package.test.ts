@@ -72,7 +72,7 @@ suite("the packages", () => {
     for (const name of ["hookjail", "hookjail-run"]) {
       const { status, stdout, stderr } = spawnSync(launcher(name, lacking), ["--version"], { env, encoding: "utf8" });
       assert.deepEqual([status, stdout], [2, ""]);
-      assert.match(stderr, new RegExp(`^${name}: the package @hookjail/linux-.* is not installed; .*npm install @hookjail/linux-`));
+      assert.match(stderr, new RegExp(`^${name}: the package @hookjail/linux-.* is not installed, .*npm install @hookjail/linux-`));
     }
     const script = 'import { Client } from "hookjail"; await Client.private().catch((error) => console.log(String(error)))';
     const { stdout } = spawnSync(process.execPath, ["--input-type=module", "--eval", script], { cwd: lacking, env: { ...env, PATH: "/nonexistent" }, encoding: "utf8" });

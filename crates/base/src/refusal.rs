@@ -107,9 +107,9 @@ impl Reason {
         }
     }
 
-    /// Returns whether an operator may have to do something about it: allow, configure, mend or look into it.
+    /// Returns whether an operator may have to act: allow, configure, mend or investigate.
     ///
-    /// The others are answers to a caller, who has to do something.
+    /// The others require action of the caller only.
     pub const fn concerns_operator(self) -> bool {
         match self {
             Self::AuditUnavailable
@@ -152,11 +152,11 @@ impl fmt::Display for Reason {
 /// Builds the refusal for a request whose caller is gone.
 pub fn canceled() -> Refusal {
     let message =
-        "the caller is gone, or the daemon's drain time is over; the hook was not started";
+        "the hook was not started, as its caller disconnected or the daemon's drain time ended";
     Refusal::new(Reason::Canceled, message)
 }
 
-/// A fact about a refusal, beside its reason and message. `wire` renders its name and text.
+/// A fact about a refusal, besides its reason and message. `wire` renders its name and text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fact {
     Allowlist(String),
@@ -262,8 +262,8 @@ impl Refusal {
         }
     }
 
-    /// Builds the refusal for a failed system call. It is `OVERLOADED` where the error shows a resource to be
-    /// [exhausted](lacking), else the result of `otherwise` for the same message.
+    /// Builds the refusal for a failed syscall: `OVERLOADED` where the error shows an [exhausted](lacking) resource, else the
+    /// result of `otherwise` for the same message.
     pub fn failed(
         what: impl fmt::Display,
         error: &(dyn Error + 'static),
@@ -277,7 +277,7 @@ impl Refusal {
     }
 
     fn for_want(message: &str, errno: Errno) -> Self {
-        let message = format!("{message}; ask again later");
+        let message = format!("{message}; retry later");
         Self::new(Reason::Overloaded, message).with(Fact::Errno(errno))
     }
 
@@ -393,7 +393,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns whether something was lacking that others may give back. Nothing of the hook has run.
+    /// Returns whether a resource was exhausted that others may release. Nothing of the hook has run.
     pub fn lacks_something(&self) -> bool {
         match self {
             Self::Fault(_) => false,
@@ -420,7 +420,7 @@ impl From<InvalidField> for Stop {
     }
 }
 
-/// Errors of system calls that show a resource to be temporarily exhausted. These are descriptors, processes and
+/// Errors of syscalls that show a resource to be temporarily exhausted. These are descriptors, processes and
 /// threads, memory, locks, and disk space.
 const SCARCE: [Errno; 8] = [
     Errno::EAGAIN,

@@ -1,7 +1,7 @@
 //! `add_environment_info`: adds the working directory and system at the start of a session.
 //!
 //! The runtime connects over a socket of this machine, so its system and processor are the daemon's own. The user's
-//! shell, which the runtime's newest code names too, is left out: the daemon does not know it.
+//! shell, which the runtime's newest code names too, is left out, as the daemon has no access to it.
 
 use hookjail_contract::{Findings, plain};
 

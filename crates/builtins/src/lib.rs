@@ -1,6 +1,6 @@
 //! Built-in hooks of runtimes that hookjail runs as programs: `hookjail builtin NAME`, confined like every hook.
 //!
-//! The daemon starts them and knows nothing of what they do; only the commands import this crate.
+//! The daemon starts them as opaque programs; only the commands import this crate.
 
 #![forbid(unsafe_code)]
 

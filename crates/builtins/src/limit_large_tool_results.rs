@@ -111,7 +111,7 @@ fn forget(directory: &Path, session: &str) -> io::Result<()> {
 /// Removes results that are too old, and the oldest until there is room for one more of this size.
 fn make_room(directory: &Path, bytes: u64) -> io::Result<()> {
     if bytes > BYTES {
-        return Err(io::Error::other(format!("it is larger than {BYTES} bytes")));
+        return Err(io::Error::other(format!("larger than {BYTES} bytes")));
     }
     let mut kept = all(directory)?;
     kept.sort_by_key(|kept| kept.changed);

@@ -1,5 +1,5 @@
-//! hookjail as a built-in hook: reports on the directory in which it was started. It is confined like every hook, so it
-//! finds only files that its profile lets it read.
+//! hookjail as a built-in hook: reports on the directory in which it was started. The hook is confined like every other,
+//! so it finds only files that its profile lets it read.
 
 use std::{
     env,
@@ -130,7 +130,7 @@ fn bytes(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     if !metadata.is_file() {
-        return refused("it is no regular file".to_owned());
+        return refused("not a regular file".to_owned());
     }
     // A FIFO that replaced the file since then must not block.
     let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
@@ -141,7 +141,7 @@ fn bytes(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > most {
-        return refused(format!("it is larger than {most} bytes"));
+        return refused(format!("larger than {most} bytes"));
     }
     Ok(Some(bytes))
 }
@@ -172,11 +172,8 @@ mod tests {
             ("sub", Content::Absent),
             ("none", Content::Absent),
             ("a/below", Content::Absent),
-            ("fifo", Content::Refused("it is no regular file".to_owned())),
-            (
-                "huge",
-                Content::Refused("it is larger than 4 bytes".to_owned()),
-            ),
+            ("fifo", Content::Refused("not a regular file".to_owned())),
+            ("huge", Content::Refused("larger than 4 bytes".to_owned())),
         ] {
             assert_eq!(read(&root.join(name), 4), expected, "{name}");
         }

@@ -17,7 +17,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Fails if the path is a link or another special file, or the file would be too large, and returns the error of the
 /// system.
 pub fn save(path: &Path, event: &str) -> io::Result<()> {
-    // Nonblocking, so that a FIFO in the file's place does not block; it is refused below.
+    // Nonblocking, so that a FIFO in the file's place does not block; the FIFO is refused below.
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
     let mut file = OpenOptions::new()
         .append(true)
@@ -27,12 +27,12 @@ pub fn save(path: &Path, event: &str) -> io::Result<()> {
         .open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     // Between the values of a document a line break is as good as a space, and in a string there is none.
     let line = format!("{}\n", event.trim_end().replace(['\n', '\r'], " "));
     if metadata.len().saturating_add(line.len() as u64) > MAX_FILE_BYTES {
-        let problem = format!("it would be larger than {MAX_FILE_BYTES} bytes");
+        let problem = format!("the file would be larger than {MAX_FILE_BYTES} bytes");
         return Err(io::Error::other(problem));
     }
     // One call, so that lines of several writers do not mix.

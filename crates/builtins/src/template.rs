@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the verdict of the runtime's contract on what is rendered.
+    /// Returns the verdict of the runtime's contract on the rendered text.
     fn verdict(entry: &Value) -> (Verdict, Option<String>) {
         let event = json!({"user_text": "fix it", "n": 3, "chain_id": null, "point": "turn_end"});
         let template = Template::parse(entry.as_object().unwrap()).unwrap();

@@ -26,7 +26,7 @@ pub(crate) const DEFAULT_CONTRACT: &str = "observe";
 
 /// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;
-/// The arguments of `run` alone. To make all the other subcommands' options takes longer than what a hook's run adds otherwise.
+/// The arguments of `run` alone. Building the options of all other subcommands takes longer than the rest of a hook's run adds.
 #[derive(Debug, Parser)]
 #[command(name = "hookjail")]
 pub struct RunArguments {
@@ -50,7 +50,7 @@ impl RunArguments {
     }
 }
 
-/// In whose place a hook is run.
+/// Options of a run in a hook's place.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
@@ -61,19 +61,19 @@ pub struct RunAsOptions {
     /// failure of hookjail is a denial in the runtime's own form at a gate. Needs a daemon
     #[arg(long = "as", value_name = "RUNTIME", conflicts_with_all = ["contract", "mode", "event", "raw", "dry_run"])]
     pub runtime: Option<String>,
-    /// With --as: this hook can stop something [default: as the runtime's contract says of the point]
+    /// With --as: this hook can stop something [default: as the runtime's contract defines the point]
     #[arg(long, requires = "runtime", conflicts_with = "observe")]
     pub gate: bool,
-    /// With --as: this hook stops nothing, whatever happens to it
+    /// With --as: this hook stops nothing, even if it fails
     #[arg(long, requires = "runtime")]
     pub observe: bool,
-    /// With --as: deny where the hook fails, whatever its contract says
+    /// With --as: deny where the hook fails, even if its contract does not
     #[arg(long, requires = "runtime")]
     pub fail_closed: bool,
     /// With --as: treat a failure of the hook as its contract does, before a tool call too, even where confinement may have caused it
     #[arg(long, requires = "runtime", conflicts_with = "fail_closed")]
     pub mirror_failures: bool,
-    /// With --as: run the hook confined, without a consent, and show its answer and what it is refused. The run is real
+    /// With --as: run the hook confined, without a consent, and show its answer and its denials. The run is real
     #[arg(long, requires = "runtime", conflicts_with = "connect")]
     pub rehearse: bool,
     /// With --rehearse: run it without any confinement too, and show the differences. Both runs are real
@@ -151,7 +151,7 @@ pub struct RunArgs {
     /// The daemon's socket; without it, and without a daemon at its usual place, this run is served privately
     #[arg(long, value_name = "ADDR")]
     pub connect: Option<PathBuf>,
-    /// Serve this run from inside this process, whatever daemon listens: what is typed here needs no consent
+    /// Serve this run from inside this process, even if a daemon listens; the typed command needs no consent
     #[arg(long, conflicts_with_all = ["connect", "runtime"])]
     pub private: bool,
     /// Print evidence, axes, times and record, too
@@ -163,7 +163,7 @@ pub struct RunArgs {
     /// Run even if the operator's configuration confines nothing (backend noop)
     #[arg(long)]
     pub allow_unconfirmed: bool,
-    /// Say what would happen, and run nothing
+    /// Show what would happen, and run nothing
     #[arg(long)]
     pub dry_run: bool,
     /// The command
@@ -303,12 +303,12 @@ pub fn contract(text: &str) -> Result<pb::Contract, Failure> {
         let meant = did_you_mean(text, names.iter().copied());
         let names = names.join(", ");
         Failure::new(format!(
-            "there is no contract `{text}`{meant}: one of {names}"
+            "unknown contract `{text}`{meant}; use one of {names}"
         ))
     })
 }
 
-/// Members of a request, as messages spell them, and the options of the command line that they come of.
+/// Members of a request, as messages spell them, and the options of the command line that set them.
 const OPTIONS: [(&str, &str); 11] = [
     ("`configuration`", "`--config`"),
     ("`contract`", "`--contract`"),
@@ -327,7 +327,7 @@ const OPTIONS: [(&str, &str); 11] = [
 pub fn as_typed(message: &str) -> String {
     let replaced = |text: String, (member, option): (&str, &str)| text.replace(member, option);
     let text = OPTIONS.into_iter().fold(message.to_owned(), replaced);
-    // `--env NAME]` is what is left of `hook.env[NAME]`.
+    // `--env NAME]` is the rest of `hook.env[NAME]`.
     match text.split_once("`--env ") {
         Some((before, after)) => format!("{before}`--env {}", after.replacen(']', "", 1)),
         None => text,
@@ -342,7 +342,7 @@ pub fn with_place(message: String) -> String {
     }
     match current_directory() {
         Ok(directory) if directory.to_str().is_some() => message,
-        Ok(_) => format!("{message}; the name of the current directory is not UTF-8"),
+        Ok(_) => format!("{message}, and the name of the current directory is not UTF-8"),
         Err(failure) => format!("{message}; {}", failure.message),
     }
 }

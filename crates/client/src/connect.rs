@@ -72,7 +72,7 @@ pub fn connect_over_network(connect: fn(&str) -> Connecting<'_>) {
 /// The configuration file that this process expects its daemon to run with.
 static EXPECTED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Has calls of this process refused by a daemon that runs with another configuration file.
+/// Makes a daemon with another configuration file refuse calls of this process.
 pub fn expect_configuration(file: &Path) {
     EXPECTED.get_or_init(|| file.canonicalize().unwrap_or_else(|_| file.to_owned()));
 }
@@ -119,7 +119,7 @@ fn hint(socket: &Path, is_there: bool) -> &'static str {
     let is_of_a_host = !shown.contains('/') && shown.contains(':');
     match (is_there, is_of_a_host) {
         (true, _) => "",
-        (false, true) => "; an address over the network is `https://HOST:PORT`",
+        (false, true) => "; write an address over the network as `https://HOST:PORT`",
         (false, false) => "; start one: `hookjail serve`",
     }
 }
@@ -127,14 +127,14 @@ fn hint(socket: &Path, is_there: bool) -> &'static str {
 /// Refuses a daemon that is neither this user's own nor root's, before anything is sent.
 ///
 /// Such a daemon would get the event, and its answer would be trusted.
-pub(crate) fn trusted(server: u32, own: u32) -> io::Result<()> {
-    if server == own || server == 0 {
+pub(crate) fn trusted(server: u32, own_uid: u32) -> io::Result<()> {
+    if server == own_uid || server == 0 {
         return Ok(());
     }
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "uid {server} listens there, and uid {own} believes a daemon of its own or of root alone"
+            "uid {server} listens there, and uid {own_uid} trusts only its own daemon or root's"
         ),
     ))
 }
@@ -270,8 +270,8 @@ mod tests {
     fn a_daemon_of_ones_own_or_of_root_is_believed_and_no_other() {
         assert!(trusted(1000, 1000).is_ok() && trusted(0, 1000).is_ok());
         assert!(trusted(0, 0).is_ok());
-        for (server, own) in [(1001, 1000), (1000, 0), (65_534, 0)] {
-            assert!(trusted(server, own).is_err(), "{server} {own}");
+        for (server, own_uid) in [(1001, 1000), (1000, 0), (65_534, 0)] {
+            assert!(trusted(server, own_uid).is_err(), "{server} {own_uid}");
         }
     }
 }

@@ -7,7 +7,8 @@ use hookjail_base::refusal::chain;
 /// The exit code where hookjail failed or refused.
 pub const FAILED: u8 = 125;
 
-/// The exit code of an invalid command line. No call in a hook's place has it of its own: there it is an answer of the hook.
+/// The exit code of an invalid command line. No call in a hook's place ends with it on its own: there the code is an answer of
+/// the hook.
 const USAGE: u8 = 2;
 
 /// The failure of a subcommand, with its exit code.

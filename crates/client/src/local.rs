@@ -52,7 +52,7 @@ const WINDOW_BYTES: u32 = 5 << 20;
 /// The largest list of a reply's headers, bytes.
 const MAX_HEADERS_BYTES: u32 = 16 << 10;
 
-/// The bytes that are kept to be sent at once. What is written meanwhile wakes no daemon.
+/// The bytes that are kept to be sent at once. A write of kept bytes wakes no daemon.
 const UNSENT_BYTES: usize = 256 << 10;
 
 /// Calls over sockets of this host.
@@ -137,7 +137,7 @@ fn call<T>(
     }
 }
 
-/// A note that a part of the call can go on.
+/// A note that a part of the call can continue.
 struct Woken(AtomicBool);
 
 impl Wake for Woken {
@@ -187,7 +187,7 @@ impl Line {
         unsent.drain(..sent);
     }
 
-    /// Sends, and waits until the daemon sends something, or takes what it did not take yet.
+    /// Sends, and waits until the daemon sends data, or takes pending data.
     ///
     /// # Errors
     ///

@@ -97,7 +97,8 @@ mod tests {
         }
         assert!(
             ADMITTED == admitted,
-            "shipped profiles admit other names; this writes them: UPDATE_DOCS=1 cargo test -p hookjail-client the_names_in_the_program"
+            "shipped profiles admit other names; write them with `UPDATE_DOCS=1 cargo test -p hookjail-client \
+             the_names_in_the_program`"
         );
     }
 

@@ -25,7 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The shown length of a failed daemon's log, bytes from its end.
 const LOG_TAIL_BYTES: u64 = 2048;
 
-/// Variables that a started daemon keeps, beside `LC_*` and `XDG_*`.
+/// Variables that a started daemon keeps, besides `LC_*` and `XDG_*`.
 ///
 /// Its client is a runtime, whose environment may hold keys, and variables of a project's settings: an address of a bus can
 /// name a program. `HOOKJAIL_*`, such as `HOOKJAIL_ACCEPT_HOOKS`, count only for daemons that are started explicitly.
@@ -51,10 +51,10 @@ pub fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Fail
         return Ok(socket.clone());
     }
     if context.paths.address.is_some() {
-        return Err(Failure::new("no daemon listens where HOOKJAIL_ADDR says"));
+        return Err(Failure::new("no daemon listens at `HOOKJAIL_ADDR`"));
     }
     let Some(state) = context.paths.users_state() else {
-        let message = "no daemon is set up here, and only a user's own is started by itself";
+        let message = "no daemon is set up here, and only a user's own daemon is started on demand";
         return Err(Failure::new(message));
     };
     let give_up = Instant::now() + left.map_or(START_TIMEOUT, |left| left.min(START_TIMEOUT));
@@ -95,13 +95,13 @@ pub fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Fail
         }
         let ended = child.try_wait()?;
         if ended.is_some() || Instant::now() > give_up {
-            let what = match ended {
+            let state = match ended {
                 Some(status) => format!("ended ({status})"),
                 None => "does not listen yet".to_owned(),
             };
             let words = last_words(&mut log)?;
             return Err(Failure::new(format!(
-                "the daemon that was started {what}; its log, `{}`, ends: {words}",
+                "the started daemon {state}; see the end of its log `{}`: {words}",
                 path.display()
             )));
         }
@@ -125,7 +125,7 @@ fn lock_until(mut file: fs::File, give_up: Instant) -> Result<Flock<fs::File>, F
             Ok(lock) => return Ok(lock),
             Err((_, error)) if Instant::now() > give_up => {
                 return Err(Failure::new(format!(
-                    "another starts the daemon, and does not end: {error}"
+                    "timed out waiting for another process that starts the daemon: {error}"
                 )));
             }
             Err((unlocked, _)) => file = unlocked,

@@ -28,7 +28,7 @@ pub fn text(text: &str) {
     raw(shown(text).as_bytes());
 }
 
-/// Writes a line for people to stdout, whatever line ends its text has.
+/// Writes a line for people to stdout, regardless of line ends in its text.
 pub fn line(line: &str) {
     text(&format!("{}\n", plain(line)));
 }
@@ -68,7 +68,7 @@ pub fn stderr_text(text: &str) {
     raw_stderr(shown(text).as_bytes());
 }
 
-/// Writes a line for people to stderr, whatever line ends its text has. A closed stderr is ignored.
+/// Writes a line for people to stderr, regardless of line ends in its text. A closed stderr is ignored.
 pub fn stderr(line: &str) {
     stderr_text(&format!("{}\n", plain(line)));
 }
@@ -81,7 +81,7 @@ pub fn json_line(value: &impl Serialize) {
     raw(visible_json(&line).as_bytes());
 }
 
-/// Replaces what a reader would not see, but for the colours of [`Style`].
+/// Replaces invisible characters, except for the colours of [`Style`].
 pub fn shown(text: &str) -> Cow<'_, str> {
     let mut parts = text.split(&**COLOR);
     let first = visible(parts.next().unwrap_or_default());
@@ -114,16 +114,16 @@ pub fn failure(failure: &Failure, as_json: bool) {
     // The command that lifts a refusal is for people only: a program that reads it may pass it to a model.
     let approve = failure.metadata.get("approve");
     let approve = approve.filter(|_| io::stderr().is_terminal());
-    let by = failure.metadata.get("approve_as");
-    let by = by.map_or_else(String::new, |who| format!(", {who} runs"));
+    let user = failure.metadata.get("approve_as");
+    let user = user.map_or_else(String::new, |user| format!(", {user} runs"));
     let approve = approve.map_or_else(String::new, |approve| {
-        format!("; to allow it{by}: {approve}")
+        format!("; to allow it{user}: {approve}")
     });
     let text = format!("hookjail: {reason}{}{approve}", failure.message);
     // The priority of an error: without one, a line to journald is information.
     let priority = if stderr_is_journald() { "<3>" } else { "" };
     for (index, line) in text.split('\n').enumerate() {
-        // A line that a name of others has begun is not taken for one of hookjail's.
+        // The mark shows that a line which foreign text began is not hookjail's.
         let mark = if index == 0 { "" } else { "  | " };
         stderr(&format!("{priority}{mark}{line}"));
     }

@@ -83,8 +83,9 @@ pub fn spellings(argv: &[OsString], directories: &[PathBuf]) -> Vec<Vec<OsString
         all.extend(absent);
     }
     let scripts = all.iter().flat_map(|argv| {
-        let of = |directory: &PathBuf| Some(with_script(argv.clone(), script(argv, directory)?));
-        directories.iter().filter_map(of)
+        let script_in =
+            |directory: &PathBuf| Some(with_script(argv.clone(), script(argv, directory)?));
+        directories.iter().filter_map(script_in)
     });
     let scripts: Vec<_> = scripts.collect();
     all.extend(scripts);
@@ -139,7 +140,7 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
             .iter()
             .any(|byte| b" |&;<>$`".contains(byte));
         let hint = if is_line {
-            "; a shell's line is run by `-- /bin/sh -c 'LINE'`"
+            "; run a shell's line by `-- /bin/sh -c 'LINE'`"
         } else {
             ""
         };
@@ -159,7 +160,7 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
     {
         return Ok(runnable.clone());
     }
-    // `..` in the middle of a path would be refused: what it means depends on links. The directory is resolved, the name
+    // `..` in the middle of a path would be refused, as its meaning depends on links. The directory is resolved; the name
     // itself is kept, because programs look at it.
     match (
         runnable.parent().map(Path::canonicalize),
@@ -177,13 +178,13 @@ mod tests {
     #[test]
     fn what_is_no_script_stays_as_it_was_written_whether_it_is_there_or_not() {
         let directory = tempfile::tempdir().unwrap();
-        let there = directory.path().join("there.txt");
-        std::fs::write(&there, "").unwrap();
+        let existing = directory.path().join("there.txt");
+        std::fs::write(&existing, "").unwrap();
         let resolved = |words: [&str; 2]| {
             let argv = words.map(OsString::from).to_vec();
             resolve_script(argv, directory.path())[1].clone()
         };
-        assert_eq!(resolved(["/usr/bin/python3", "there.txt"]), there);
+        assert_eq!(resolved(["/usr/bin/python3", "there.txt"]), existing);
         for words in [
             ["/usr/bin/python3", "absent.txt"],
             ["/usr/bin/tee", "there.txt"],

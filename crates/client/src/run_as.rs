@@ -65,7 +65,7 @@ const EXIT_MARGIN: Duration = Duration::from_millis(50);
 /// The length of a broken hook's stderr in the refusal, bytes from its end.
 const STDERR_TAIL_BYTES: usize = 1024;
 
-/// The exit code that nearly every runtime takes for a block.
+/// The exit code that nearly every runtime interprets as a block.
 const EXIT_BLOCK: u8 = 2;
 
 /// Parses a runtime's name; `None` = recognise it by payload.
@@ -79,7 +79,7 @@ pub fn parse(name: &str) -> Result<Option<Adopted>, String> {
         let names: Vec<_> = all.iter().map(|known| known.name).collect();
         let meant = did_you_mean(name, names.iter().copied());
         let names = names.join(", ");
-        format!("there is no runtime `{name}`{meant}: one of {AUTO}, {names}")
+        format!("unknown runtime `{name}`{meant}; use one of {AUTO}, {names}")
     })
 }
 
@@ -242,7 +242,7 @@ impl ReplacedHook {
 
     /// Returns whether hookjail's own failure blocks here.
     ///
-    /// Where a block makes an agent go on working it does not: the agent could not be ended.
+    /// A failure does not block where a block makes an agent continue: the agent could not be ended.
     fn stops(&self) -> bool {
         let stakes = self.runtime.map_or(Stakes::Gate, |runtime| {
             runtime.stakes(self.point.as_deref())
@@ -280,7 +280,7 @@ impl ReplacedHook {
 
     /// Returns the time for an answer, which must precede the runtime's own timer; `None` without one.
     ///
-    /// A runtime whose timer fires first goes on without the hook.
+    /// A runtime whose timer fires first continues without the hook.
     fn allowance(&self) -> Option<Allowance> {
         if let Some(hook) = self.timeout {
             return Some(Allowance {
@@ -289,16 +289,16 @@ impl ReplacedHook {
             });
         }
         let point = self.point.as_deref().unwrap_or_default();
-        let told = match self.runtime {
+        let default = match self.runtime {
             Some(runtime) if runtime.answers_by_code => return None,
             Some(runtime) => runtime.default_timeout(point),
             None => None,
         };
-        let own = told.unwrap_or(DEFAULT_TIMEOUT);
-        let margin = TIMEOUT_MARGIN.min(own / 10);
+        let limit = default.unwrap_or(DEFAULT_TIMEOUT);
+        let margin = TIMEOUT_MARGIN.min(limit / 10);
         Some(Allowance {
-            answer: own.saturating_sub(margin / 2),
-            hook: told.map(|own| own.saturating_sub(margin)),
+            answer: limit.saturating_sub(margin / 2),
+            hook: default.map(|limit| limit.saturating_sub(margin)),
         })
     }
 
@@ -310,15 +310,14 @@ impl ReplacedHook {
 
     /// Sets the answer of this process for a signal, a panic or a timeout.
     ///
-    /// A timeout comes of a runtime that writes no payload, a daemon that accepts and does not answer, or a file whose
+    /// Causes of a timeout are a runtime that writes no payload, a daemon that accepts and does not answer, or a file whose
     /// read blocks.
     fn hold(&self) {
         let HookOutput {
             code,
             stderr,
             stdout,
-        } = self
-            .refusal("hookjail: it was ended, or its time was over, before it knew the hook's end");
+        } = self.refusal("hookjail: ended or timed out before the hook's end");
         keep_last_answer(LastAnswer {
             code: code.into(),
             stderr,
@@ -331,13 +330,13 @@ impl ReplacedHook {
     /// Writes an answer and returns its exit code.
     ///
     /// If stdout cannot be written, a block, or a hook's own output, becomes a block by exit code.
-    pub fn say(&self, said: &HookOutput) -> ExitCode {
+    pub fn say(&self, answer: &HookOutput) -> ExitCode {
         // The normal answer replaces the one set by `hold`.
         give_last_answer_after(None);
-        let is_told = output::try_stdout(&said.stdout);
-        output::raw_stderr(&said.stderr);
-        let is_code = is_told || said.code != 0 || !self.stops();
-        ExitCode::from(if is_code { said.code } else { EXIT_BLOCK })
+        let is_written = output::try_stdout(&answer.stdout);
+        output::raw_stderr(&answer.stderr);
+        let is_code = is_written || answer.code != 0 || !self.stops();
+        ExitCode::from(if is_code { answer.code } else { EXIT_BLOCK })
     }
 }
 
@@ -370,7 +369,7 @@ pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context, way: &dyn
     let payload = StdinPayload::read(&mut post);
     let hook = match StandInHook::new(&post, run) {
         Ok(hook) => hook,
-        Err(said) => return post.say(&said),
+        Err(answer) => return post.say(&answer),
     };
     let read = payload.read.map_err(Failure::from);
     let read = read.and_then(|()| context.check_config());
@@ -385,7 +384,7 @@ pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context, way: &dyn
 
 /// The variable under which a hook's line starts nothing, and reports whether the daemon would run it.
 ///
-/// Such a line ends as a block does: where somebody else sets it, no guard lets anything pass.
+/// Such a line ends as a block does: where another party sets the variable, no guard lets anything pass.
 pub const PREVIEW: &str = "HOOKJAIL_PREVIEW";
 
 /// Returns the report of a line that started nothing: `refusal` is null where its hook would run.
@@ -426,7 +425,7 @@ pub fn project(runtime: Adopted, directory: &Path, home: Option<&Path>) -> PathB
 
 /// Reads the payload on stdin, up to [`MAX_PAYLOAD_BYTES`].
 ///
-/// Without a limit the kernel could kill this process for want of memory, by the signal that leaves no answer.
+/// Without a limit the kernel could kill this process when memory is exhausted, by the signal that leaves no answer.
 fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
     let read = io::stdin()
         .lock()
@@ -501,7 +500,8 @@ fn is_denied(response: &pb::ExecuteResponse) -> bool {
     confines && (denials.any(|it| !it.incidental) || !refusals(&response.stderr).is_empty())
 }
 
-/// Returns whether no remark was made in a session, and notes that one is. Without a session, or a directory for the note, none is made.
+/// Returns whether a session has had no remark yet, and notes one. Without a session, or a directory for the note, there is no
+/// remark.
 fn is_first(context: &Context, session: Option<&str>) -> bool {
     let mut hasher = DefaultHasher::new();
     session.hash(&mut hasher);
@@ -529,7 +529,7 @@ impl<'a> StandInHook<'a> {
     /// Returns the answer of this process where the runtime is unknown.
     pub fn new(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, HookOutput> {
         let Some(runtime) = post.runtime else {
-            let why = "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
+            let why = "hookjail: the payload on stdin matches no runtime; name one with --as";
             return Err(post.refusal(why));
         };
         Ok(Self { post, run, runtime })
@@ -573,7 +573,7 @@ impl<'a> StandInHook<'a> {
         } else {
             let set_up = server::daemon_of_runtime(context, self.run.connect.as_deref())?;
             set_up.ok_or_else(|| {
-                Failure::new("no daemon is set up here; nothing is run without one")
+                Failure::new("no daemon is set up here, and nothing is run without one")
             })?
         };
         let server = match connect::url(&socket) {
@@ -629,17 +629,18 @@ impl<'a> StandInHook<'a> {
     /// Returns the answer of this process for the hook's end.
     pub fn answer(&self, end: Result<HookOutput, Failure>) -> HookOutput {
         match end {
-            Ok(said) if self.post.observe => {
-                self.runtime.observed(self.post.point.as_deref(), said)
+            Ok(output) if self.post.observe => {
+                self.runtime.observed(self.post.point.as_deref(), output)
             }
-            Ok(said) => said,
+            Ok(output) => output,
             Err(failure) => self.post.refusal_with(&why(&failure), notice(&failure)),
         }
     }
 
     /// Returns whether the runtime takes an end for a block.
-    pub fn takes_for_no(&self, said: &HookOutput) -> bool {
-        self.runtime.takes_for_no(self.post.point.as_deref(), said)
+    pub fn takes_for_no(&self, output: &HookOutput) -> bool {
+        self.runtime
+            .takes_for_no(self.post.point.as_deref(), output)
     }
 
     /// Returns the hook's timeout; `None` = the profile's.
@@ -697,8 +698,8 @@ impl<'a> StandInHook<'a> {
     ///
     /// # Errors
     ///
-    /// Fails where the hook did not end by itself, where its output is incomplete, or where the runtime would interpret
-    /// its end differently from the daemon, such as a failed guard's, or a block that confinement caused.
+    /// Fails where the hook did not end by itself, or where its output is incomplete. Also fails where the runtime would
+    /// interpret its end differently from the daemon, such as a failed guard's, or a block that confinement caused.
     pub fn end(&self, response: &pb::ExecuteResponse) -> Result<HookOutput, Failure> {
         use pb::OutcomeKind as Kind;
         let run = response.audit.as_ref().map(|audit| audit.run_id.as_str());
@@ -711,32 +712,34 @@ impl<'a> StandInHook<'a> {
             return Err(Failure::new(format!("the hook was ended: {kind}{run}")));
         }
         if response.stdout_truncated || response.stderr_truncated || response.cut_for_reply {
-            let message = format!("the hook printed more than can be given on{run}");
+            let message = format!("the hook printed more than can be passed on{run}");
             return Err(Failure::new(message));
         }
-        let said = HookOutput {
+        let output = HookOutput {
             code: exit_code(response),
             stderr: response.stderr.to_vec(),
             stdout: response.stdout.to_vec(),
         };
         // Any exit code but 0 blocks there, and the contract has no decision.
         if self.runtime.answers_by_code {
-            return Ok(said);
+            return Ok(output);
         }
         let verdict = response.verdict.clone().unwrap_or_default();
         let stops = matches!(verdict.decision(), pb::Decision::Block | pb::Decision::Deny)
             && !verdict.recorded_block;
-        let is_no = self.runtime.takes_for_no(self.post.point.as_deref(), &said);
+        let is_no = self
+            .runtime
+            .takes_for_no(self.post.point.as_deref(), &output);
         let is_let_pass = verdict.failed && self.run.place.mirror_failures;
         let warning = verdict
             .warnings
             .iter()
             .find(|warning| warning.starts_with(MAY_BE_WHY));
         match warning {
-            _ if is_let_pass || self.post.observe => return Ok(said),
-            // A failure at a point where it is the user's to hear of. Of a gate it stops.
+            _ if is_let_pass || self.post.observe => return Ok(output),
+            // A failure at a point where it is reported to the user. A gate's failure stops.
             Some(warning) if !stops => {
-                let why = format!("{warning}{run}{}", complaint(&said.stderr));
+                let why = format!("{warning}{run}{}", complaint(&output.stderr));
                 if self.post.gate {
                     return Err(by_denial(why));
                 }
@@ -744,7 +747,7 @@ impl<'a> StandInHook<'a> {
                 let why = format!("hookjail: {why}");
                 return Ok(self.runtime.failed_with_notice(point, &why, LEARN));
             }
-            Some(_) | None if stops == is_no => return Ok(said),
+            Some(_) | None if stops == is_no => return Ok(output),
             Some(_) | None => {}
         }
         let said_why = [Some(&verdict.reason), verdict.warnings.last()];
@@ -752,9 +755,9 @@ impl<'a> StandInHook<'a> {
         let why = said_why.next().map_or("the hook failed", String::as_str);
         let may_be_denied = warning.is_some();
         let why = format!(
-            "{why}; it ended with exit code {}{run}{}",
-            said.code,
-            complaint(&said.stderr)
+            "{why}, and ended with exit code {}{run}{}",
+            output.code,
+            complaint(&output.stderr)
         );
         Err(match may_be_denied {
             true => by_denial(why),
@@ -819,9 +822,9 @@ pub async fn preview<T: Transport>(
     Ok(answer.into_inner())
 }
 
-/// Calls, and once more with the values that the daemon's profile admits beside those of shipped profiles.
+/// Calls, and once more with the values that the daemon's profile admits besides those of shipped profiles.
 ///
-/// The daemon learns when the answer is due; who waits for it looks at the time.
+/// The daemon gets the time at which the answer is due; the caller that waits for it checks the time.
 ///
 /// # Errors
 ///

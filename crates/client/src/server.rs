@@ -40,14 +40,14 @@ pub fn daemon_of_runtime(
     expect_configuration(context, named);
     match daemon.as_deref().and_then(connect::url) {
         Some(_) if named.is_none() => Err(Failure::new(
-            "`HOOKJAIL_ADDR` is an address over the network; a runtime's hook takes one from `--connect` alone",
+            "`HOOKJAIL_ADDR` is an address over the network; pass it to a runtime's hook by `--connect`",
         )),
         Some(_) | None => Ok(daemon),
     }
 }
 
-/// Returns the daemon's socket for a call, `None` if it is served privately. It is where that is the option, or where the daemon at
-/// the usual place lets nobody of this user's connect.
+/// Returns the daemon's socket for a call; `None` if the call is served privately. That holds with `is_private`, or where this
+/// user has no permission to connect to the daemon at the usual place.
 pub fn of_call(context: &Context, named: Option<&Path>, is_private: bool) -> Option<PathBuf> {
     if is_private {
         return None;
@@ -56,7 +56,7 @@ pub fn of_call(context: &Context, named: Option<&Path>, is_private: bool) -> Opt
     let is_usual = named.is_none() && context.paths.address.is_none();
     if is_usual && access(&socket, AccessFlags::W_OK) == Err(Errno::EACCES) {
         output::stderr(&format!(
-            "hookjail: `{}` lets this user not connect; this is served privately",
+            "hookjail: no permission to connect to `{}`, so this call is served privately",
             socket.display()
         ));
         return None;
@@ -67,7 +67,7 @@ pub fn of_call(context: &Context, named: Option<&Path>, is_private: bool) -> Opt
 
 /// Has the daemon at the usual place refuse this call where it runs with another configuration than `--config` names.
 ///
-/// A daemon that is named is meant, whatever its configuration.
+/// A named daemon is used with any configuration.
 pub fn expect_configuration(context: &Context, named: Option<&Path>) {
     let is_usual = named.is_none() && context.paths.address.is_none();
     if let Some(file) = context.config.as_ref().filter(|_| is_usual) {
@@ -102,8 +102,9 @@ pub async fn until_interrupted<T>(
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    let interrupted =
-        |number: u8| Failure::new("interrupted; the hook was killed").with_code(SIGNALED + number);
+    let interrupted = |number: u8| {
+        Failure::new("interrupted, and the hook was killed").with_code(SIGNALED + number)
+    };
     tokio::select! {
         answer = answer => answer.map(Response::into_inner).map_err(connect::refused),
         _ = terminate.recv() => Err(interrupted(15)),

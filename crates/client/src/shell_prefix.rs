@@ -1,8 +1,9 @@
-//! `hookjail-run --shell-prefix`: takes every line that a runtime hands to a shell, and stands in for those of hooks.
+//! `hookjail-run --shell-prefix`: takes every line that a runtime passes to a shell, and stands in for lines of hooks.
 //!
-//! A runtime hands lines of hooks, of its own tool and of servers of tools to one program. Only hooks are confined. The kind of a line
-//! is decided by what the runtime sets and writes, as a hook's author chooses the line: for each hook the runtime sets the variable
-//! of its project or plugin, and writes an event to its stdin. What is neither a tool's line nor a server's runs as a hook does.
+//! A runtime passes lines of hooks, of its own tool and of servers of tools to one program. Only hooks are confined. The
+//! environment and stdin that the runtime provides decide the kind of a line, as a hook's author chooses the line. For each
+//! hook the runtime sets the variable of its project or plugin, and writes an event to its stdin. A line that is neither a
+//! tool's nor a server's runs as a hook does.
 
 use std::{
     env,

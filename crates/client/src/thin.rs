@@ -27,7 +27,7 @@ pub const THIN: &str = "hookjail-run";
 /// Stands in for a hook as `hookjail run` does with the same arguments.
 ///
 /// A call that needs more than a daemon, such as a rehearsal or an invalid command line, is passed to the `hookjail`
-/// beside this program.
+/// next to this program.
 pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     hookjail_sys::with_stack(|| start(words.clone()))
@@ -40,11 +40,11 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
         output::text(&format!("{THIN} {}\n", env!("CARGO_PKG_VERSION")));
         return ExitCode::SUCCESS;
     }
-    let own = words.len().min(1);
+    let name_words = words.len().min(1);
     let line = ShellLine::taken(&words);
     match &line {
         Some(line) => words = line.words(),
-        None => words.insert(own, "run".into()),
+        None => words.insert(name_words, "run".into()),
     }
     // First: any failure in a hook's place must block from here on.
     let post = run_as::ReplacedHook::taken(&words);
@@ -54,13 +54,13 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
         return ended;
     }
     if post.is_some()
-        && let Some((run, everywhere)) = parsed(&words, own)
+        && let Some((run, everywhere)) = parsed(&words, name_words)
         && let Some(ended) = run.stand_in(&Context::new(everywhere))
     {
         return ended;
     }
-    let error = become_whole(&words[own..]);
-    let message = format!("cannot start `{WHOLE}`, which is to lie beside `{THIN}`: {error}");
+    let error = become_whole(&words[name_words..]);
+    let message = format!("cannot start `{WHOLE}`, which must lie next to `{THIN}`: {error}");
     match post {
         Some(post) => post.refuse(&message),
         None => {
@@ -71,8 +71,8 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
 }
 
 /// Parses the words of a program that begin with its name, if there is one, and `run`; `None` where they are invalid.
-fn parsed(words: &[OsString], own: usize) -> Option<(Box<RunArgs>, Everywhere)> {
-    let usual = words.get(own + 1..).and_then(usual::read);
+fn parsed(words: &[OsString], name_words: usize) -> Option<(Box<RunArgs>, Everywhere)> {
+    let usual = words.get(name_words + 1..).and_then(usual::read);
     if let Some(run) = usual {
         return Some((Box::new(run), Everywhere::default()));
     }
@@ -80,13 +80,13 @@ fn parsed(words: &[OsString], own: usize) -> Option<(Box<RunArgs>, Everywhere)> 
     arguments.ok().map(RunArguments::into_parts)
 }
 
-/// Returns the full program: this one, or the one beside the thin one.
+/// Returns the full program: this one, or the one next to the thin one.
 pub fn whole() -> io::Result<PathBuf> {
-    let own = env::current_exe()?;
-    Ok(if own.file_name().is_some_and(|name| name == THIN) {
-        own.with_file_name(WHOLE)
+    let program = env::current_exe()?;
+    Ok(if program.file_name().is_some_and(|name| name == THIN) {
+        program.with_file_name(WHOLE)
     } else {
-        own
+        program
     })
 }
 

@@ -14,7 +14,7 @@ const UNITS: [(char, i64); 5] = [
     ('w', 604_800),
 ];
 
-/// Parses a time; a length such as `1h` is so long ago.
+/// Parses a time; a length such as `1h` counts back from now.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn past(text: &str) -> Result<Timestamp, String> {
     parse(text, &now, |length| -length).ok_or_else(|| no_time(text))
 }
 
-/// Parses a time; a length such as `1h` is so long from now.
+/// Parses a time; a length such as `1h` counts from now.
 ///
 /// # Errors
 ///
@@ -38,7 +38,7 @@ fn no_time(text: &str) -> String {
     format!("`{text}` is no time; write 1h, yesterday, 2026-11-26 or 2026-11-26T12:00Z")
 }
 
-/// Parses a time. What names no zone is in that of `now`, and a date is its beginning.
+/// Parses a time. The default zone is that of `now`, and a date is its beginning.
 fn parse(
     text: &str,
     now: &Zoned,

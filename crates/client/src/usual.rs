@@ -47,7 +47,7 @@ pub(crate) fn read(words: &[OsString]) -> Option<RunArgs> {
     (is_whole && !contradicts).then_some(run)
 }
 
-/// Returns an option's value, where it cannot be taken for something else.
+/// Returns an option's value, where it cannot be mistaken for an option.
 fn value<'a>(words: &mut impl Iterator<Item = &'a OsString>) -> Option<&'a str> {
     let value = words.next()?.to_str()?;
     (!value.is_empty() && !value.starts_with('-')).then_some(value)

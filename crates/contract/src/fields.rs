@@ -278,7 +278,9 @@ impl<'a, 'f> Fields<'a, 'f> {
 
     /// Reads an object that is passed on verbatim.
     pub(super) fn object(&self, name: &'static str) -> Option<Json> {
-        self.typed(name, |value| Members::of(value).map(|_| Json::of(value)))
+        self.typed(name, |value| {
+            Members::from_value(value).map(|_| Json::of(value))
+        })
     }
 
     /// Reads a string.
@@ -317,7 +319,7 @@ impl<'a, 'f> Fields<'a, 'f> {
 
     /// Reads an object's members.
     pub(super) fn within(&self, name: &'static str) -> Option<Self> {
-        let members = self.typed(name, Members::of)?;
+        let members = self.typed(name, Members::from_value)?;
         Some(Self {
             faults: self.faults,
             members,

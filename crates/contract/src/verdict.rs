@@ -244,7 +244,7 @@ impl Json {
 
     /// Returns the members of an object, the last of those with one name. `None` of anything else.
     pub(super) fn members(&self) -> Option<Vec<(String, Self)>> {
-        let members = Members::of(&self.0)?;
+        let members = Members::from_value(&self.0)?;
         let mut all: Vec<(String, Self)> = Vec::new();
         for (key, value) in members.iter() {
             all.retain(|(known, _)| *known != key);

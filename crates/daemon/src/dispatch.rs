@@ -163,7 +163,7 @@ impl Dispatch {
             let mode = self.common_mode(&due)?;
             Ok::<_, Refusal>((self.completed(mode, &rules, peer), mode, due))
         };
-        let (this, mode, due) = heavy::beside(call.peer.uid, look).await?;
+        let (this, mode, due) = heavy::offload(call.peer.uid, look).await?;
         let point = this.event.point.clone();
         let dispatched = this.run_due(mode, due, lists.lists(), pipeline, call);
         let dispatched = dispatched.await?;

@@ -288,7 +288,7 @@ impl Metrics {
         self.setup.observe(seconds(setup_us));
         self.run.observe(summary.run_time().as_secs_f64());
         for (axis, coverage) in axes.iter() {
-            let counters = self.axes.of(axis);
+            let counters = self.axes.get(axis);
             let counter = match coverage {
                 Coverage::Degraded { .. } => &counters.degraded,
                 Coverage::Enforced { .. } => &counters.enforced,
@@ -297,7 +297,7 @@ impl Metrics {
             counter.inc();
         }
         for (axis, times) in denials {
-            let of_axis = axis.map(|axis| &self.axes.of(axis).denials);
+            let of_axis = axis.map(|axis| &self.axes.get(axis).denials);
             of_axis.unwrap_or(&self.denials_of_no_axis).inc_by(times);
         }
     }

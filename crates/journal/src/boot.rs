@@ -4,7 +4,8 @@ use std::{fs, time::Duration};
 
 use super::append::Fsync;
 
-/// The time within which the kernel writes data to the disk by default: it is old after 30 s, and looked for every 5 s.
+/// The time within which the kernel writes data to the disk by default: data is old after 30 s, and old data is sought every
+/// 5 s.
 const WRITE_BACK: Duration = Duration::from_secs(35);
 
 /// The content of a mark in a copy: no host went down under its writer.

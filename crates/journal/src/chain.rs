@@ -83,7 +83,7 @@ impl<'a> Link<'a> {
         let (sealed, rest) = line
             .len()
             .checked_sub(TAIL_BYTES)
-            .map(|at| line.split_at(at))
+            .map(|index| line.split_at(index))
             .ok_or(ChainBreak::Malformed)?;
         let claimed = rest
             .strip_prefix(HASH_KEY)

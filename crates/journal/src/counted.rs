@@ -33,9 +33,9 @@ pub(super) struct Counted {
     counts: BTreeMap<(u32, String), u64>,
     /// When the records with the counts are due.
     due: Option<Instant>,
-    /// Those uids that may not have all records at once.
+    /// The uids that may not have all records at once.
     rates: HashMap<u32, Rate>,
-    /// When rates were last let go of.
+    /// When rates were last dropped.
     swept: Option<Instant>,
 }
 
@@ -122,7 +122,7 @@ fn cost(bytes: usize) -> u32 {
     cost.clamp(1, AT_ONCE)
 }
 
-/// Returns the size of a record in the journal, bytes, without what the journal adds.
+/// Returns the size of a record in the journal, bytes, without the journal's additions.
 fn size(refused: &Refused) -> usize {
     struct Length(usize);
     impl io::Write for Length {

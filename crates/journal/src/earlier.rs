@@ -80,7 +80,7 @@ enum RunEnd {
     },
     /// The run was refused after its release.
     Refused,
-    /// None: the run may still go on, under another daemon.
+    /// None: the run may still continue, under another daemon.
     Unknown,
 }
 
@@ -142,9 +142,10 @@ impl Earlier {
             unread => {
                 let (directory, instance) = (self.directory.clone(), self.instance.clone());
                 let read = move || Runs::read(&directory, &instance, MAX_SCANNED_BYTES);
-                unread.insert(heavy::beside(uid, read).await.map_err(|error| {
+                unread.insert(heavy::offload(uid, read).await.map_err(|error| {
                     let message = format!(
-                        "the audit journal cannot be read ({}), so nobody knows whether this `request_id` was run before; mend it, or ask without an id",
+                        "the audit journal cannot be read ({}) for earlier runs of this `request_id`; repair it, or retry without \
+                         an id",
                         chain(&error)
                     );
                     Refusal::new(Reason::AuditUnavailable, message)
@@ -265,33 +266,34 @@ impl RunEnd {
 }
 
 impl EarlierRun {
-    fn refusal(&self, of: usize) -> Refusal {
+    fn refusal(&self, count: usize) -> Refusal {
         let (outcome, what) = match self.end {
             RunEnd::Interrupted => (
                 "interrupted".to_owned(),
-                "the daemon was killed before its end, which nobody knows".to_owned(),
+                "the daemon was killed before its end, which is unknown".to_owned(),
             ),
             RunEnd::Outcome { outcome, .. } => {
                 let name = outcome.to_string();
-                let what = format!("it ended as `{name}`");
+                let what = format!("the hook ended as `{name}`");
                 (name, what)
             }
             RunEnd::Refused => (
                 "refused".to_owned(),
-                "it was let go, and then refused".to_owned(),
+                "the hook was released, and then refused".to_owned(),
             ),
             RunEnd::Unknown => (
                 "unknown".to_owned(),
-                "the journal has no end of it, and it may still run".to_owned(),
+                "the journal has no end record, and the hook may still run".to_owned(),
             ),
         };
-        let several = if of > 1 {
-            format!("; it is one of {of} hooks")
+        let several = if count > 1 {
+            format!(", as one of {count} hooks")
         } else {
             String::new()
         };
         let message = format!(
-            "what was asked for under this `request_id` was started before the daemon was: {what}{several}. It is not run again, and its output is not kept; to have it run again, ask under another id"
+            "a request with this `request_id` started before this daemon: {what}{several}. The hook is not run again, and \
+             its output is not kept; retry under another id"
         );
         let mut refusal = Refusal::new(Reason::AlreadyRan, message)
             .with(Fact::Outcome(outcome))
@@ -323,8 +325,8 @@ mod tests {
 
     use super::*;
 
-    /// Writes a journal of records, each with a sequence and an age in seconds. Records are another writer's unless they say
-    /// otherwise.
+    /// Writes a journal of records, each with a sequence and an age in seconds. Records are another writer's unless they name
+    /// one.
     fn journal(records: &[(u64, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let text = lines(1, records);
@@ -374,7 +376,7 @@ mod tests {
             (vec![(5, STARTED), (4, ENDED)], is("exited")),
             (vec![(599, STARTED), (590, ENDED)], is("exited")),
             (vec![(601, STARTED), (600, ENDED)], None),
-            // It ran long, and ended a moment ago.
+            // A long run that ended a moment ago.
             (vec![(2000, STARTED), (4, ENDED)], is("exited")),
             (vec![(500, STARTED), (4, INTERRUPTED)], is("interrupted")),
             (vec![(5000, STARTED)], is("unknown")),
@@ -451,7 +453,7 @@ mod tests {
         fs::rename(dir.path().join("journal.jsonl"), older(4001)).unwrap();
         fs::write(dir.path().join("journal.jsonl"), lines(6002, &young[..3])).unwrap();
         assert!(has(MAX_SCANNED_BYTES));
-        // The control: what is read after all.
+        // The control: a journal that is read.
         fs::remove_file(older(2001)).unwrap();
         fs::write(older(1), longer_than_any).unwrap();
         Runs::read(dir.path(), "own", MAX_SCANNED_BYTES).unwrap_err();

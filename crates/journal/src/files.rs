@@ -79,9 +79,9 @@ pub(super) fn sequence_claimed(file: &File, line: u64) -> io::Result<Option<u64>
 }
 
 /// Returns the time in the line that begins at an offset, unchecked.
-pub(super) fn time_claimed(file: &File, at: u64) -> io::Result<Option<String>> {
+pub(super) fn time_claimed(file: &File, offset: u64) -> io::Result<Option<String>> {
     let mut start = [0; 96];
-    let read = file.read_at(&mut start, at)?;
+    let read = file.read_at(&mut start, offset)?;
     let text = String::from_utf8_lossy(&start[..read]);
     let time = text.split_once(",\"time\":\"").map(|(_, rest)| rest);
     Ok(time
@@ -99,7 +99,7 @@ pub(super) fn identity(file: &File) -> io::Result<FileId> {
 }
 
 /// Returns the identity and length of the file at a path, if there is one.
-pub(super) fn at(path: &Path) -> io::Result<Option<(FileId, u64)>> {
+pub(super) fn stat(path: &Path) -> io::Result<Option<(FileId, u64)>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(((found.dev(), found.ino()), found.len()))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -132,8 +132,8 @@ pub(super) fn line_start(file: &File, floor: u64, end: u64) -> io::Result<u64> {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(floor),
             read => read?,
         }
-        if let Some(at) = chunk.iter().rposition(|byte| *byte == b'\n') {
-            return Ok(end + at as u64 + 1);
+        if let Some(index) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(end + index as u64 + 1);
         }
     }
     Ok(floor)

@@ -1,12 +1,12 @@
 //! The head file `head.json`: where the chain ended, so that truncation is detected.
 //!
-//! It is one line of a fixed length, sealed like a record and written over in place, with one call and under the
-//! journal's lock. Why not a new file renamed over it: that costs many times as much, at every record; and a line that
-//! fits a page is written whole or not at all, whenever its writer dies. If it is torn all the same, its seal does not
-//! match, and the file counts as damaged.
+//! The file has one line of a fixed length, sealed like a record and written over in place, with one call and under the
+//! journal's lock. A new file renamed over it would cost many times as much, at every record. A line that fits a page is
+//! written whole or not at all, whenever its writer dies. If the line is torn all the same, its seal does not match, and
+//! the file counts as damaged.
 //!
 //! Its first member is the version of its form; a file without one has version 1. Every version has this length and seal,
-//! so that a damaged file is told from one of a later version, which is refused: its other members may mean other things.
+//! so that a damaged file differs from one of a later version, which is refused: its other members may mean other things.
 
 use std::{
     fs::{File, OpenOptions},
@@ -40,7 +40,7 @@ pub(super) struct HeadRecord {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "`{name}` has version {found}, and hookjail {program} reads version {HEAD_VERSION}; install the newer hookjail, or \
-     restore the journal of before the upgrade",
+     restore an earlier journal",
     name = files::HEAD,
     program = env!("CARGO_PKG_VERSION")
 )]
@@ -51,18 +51,18 @@ struct LaterVersion {
 /// The content of the head file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum HeadState {
-    /// Nothing: it is absent or empty.
+    /// Nothing: the file is absent or empty.
     Absent,
     /// Content that no writer wrote.
     Damaged,
-    /// Where the chain ended.
-    Said(HeadRecord),
+    /// The end of the chain.
+    Present(HeadRecord),
 }
 
 impl HeadState {
-    /// Reads a directory's head file. It is sure to match the journal only under the journal's lock. A file of a later
+    /// Reads a directory's head file, which is sure to match the journal only under the journal's lock. A file of a later
     /// version is an error.
-    pub(super) fn of(directory: &Path) -> io::Result<Self> {
+    pub(super) fn load(directory: &Path) -> io::Result<Self> {
         match File::open(directory.join(files::HEAD)) {
             Ok(file) => read(&file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
@@ -131,7 +131,7 @@ fn read(file: &File) -> io::Result<HeadState> {
             let later = LaterVersion { found };
             Err(io::Error::new(io::ErrorKind::InvalidData, later))
         }
-        Ok(_) => Ok(serde_json::from_slice(line).map_or(HeadState::Damaged, HeadState::Said)),
+        Ok(_) => Ok(serde_json::from_slice(line).map_or(HeadState::Damaged, HeadState::Present)),
         Err(_) => Ok(HeadState::Damaged),
     }
 }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn what_is_noted_is_read_back_whatever_was_noted_before() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(HeadState::of(dir.path()).unwrap(), HeadState::Absent);
+        assert_eq!(HeadState::load(dir.path()).unwrap(), HeadState::Absent);
         let file = HeadFile::open(dir.path()).unwrap();
         assert_eq!(file.read().unwrap(), HeadState::Absent);
 
@@ -206,8 +206,11 @@ mod tests {
         };
         file.write(&small).unwrap();
 
-        assert_eq!(file.read().unwrap(), HeadState::Said(small.clone()));
-        assert_eq!(HeadState::of(dir.path()).unwrap(), HeadState::Said(small));
+        assert_eq!(file.read().unwrap(), HeadState::Present(small.clone()));
+        assert_eq!(
+            HeadState::load(dir.path()).unwrap(),
+            HeadState::Present(small)
+        );
         let text = fs::read(dir.path().join(files::HEAD)).unwrap();
         assert_eq!((text.len(), text.last()), (HEAD_BYTES, Some(&b'\n')));
     }
@@ -218,18 +221,18 @@ mod tests {
         HeadFile::open(dir.path()).unwrap().write(&noted()).unwrap();
         let path = dir.path().join(files::HEAD);
         let text = fs::read(&path).unwrap();
-        for at in 0..text.iter().rposition(|byte| *byte == b'}').unwrap() {
+        for index in 0..text.iter().rposition(|byte| *byte == b'}').unwrap() {
             let mut changed = text.clone();
-            changed[at] ^= 1;
+            changed[index] ^= 1;
             fs::write(&path, &changed).unwrap();
             assert_eq!(
-                HeadState::of(dir.path()).unwrap(),
+                HeadState::load(dir.path()).unwrap(),
                 HeadState::Damaged,
-                "byte {at}"
+                "byte {index}"
             );
         }
         fs::write(&path, &text[..100]).unwrap();
-        assert_eq!(HeadState::of(dir.path()).unwrap(), HeadState::Damaged);
+        assert_eq!(HeadState::load(dir.path()).unwrap(), HeadState::Damaged);
     }
 
     /// Writes a head file with other members than this version's.
@@ -259,8 +262,8 @@ mod tests {
             ..noted()
         };
         assert_eq!(
-            HeadState::of(dir.path()).unwrap(),
-            HeadState::Said(expected)
+            HeadState::load(dir.path()).unwrap(),
+            HeadState::Present(expected)
         );
     }
 
@@ -269,11 +272,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), r#""version":2,"ends":[7]"#);
 
-        let refused = HeadState::of(dir.path()).unwrap_err().to_string();
+        let refused = HeadState::load(dir.path()).unwrap_err().to_string();
 
         let expected = format!(
-            "`head.json` has version 2, and hookjail {} reads version 1; install the newer hookjail, or restore the \
-             journal of before the upgrade",
+            "`head.json` has version 2, and hookjail {} reads version 1; install the newer hookjail, or restore an \
+             earlier journal",
             env!("CARGO_PKG_VERSION")
         );
         assert_eq!(refused, expected);

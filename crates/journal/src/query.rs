@@ -151,7 +151,7 @@ pub struct RecordFields<'a> {
     /// The run's use of time and memory.
     #[serde(deserialize_with = "fitting")]
     pub usage: Option<super::record::Usage>,
-    /// Denied system calls.
+    /// Denied syscalls.
     #[serde(deserialize_with = "fitting")]
     pub denied: Vec<String>,
     /// Connections to other hosts.
@@ -368,9 +368,9 @@ mod tests {
 
     fn taken(filter: RecordFilter) -> Vec<u64> {
         let mut matcher = RecordMatcher::new(filter);
-        let told = RECORDS.map(|line| RecordFields::read(line.as_bytes()).unwrap());
-        let taken = told.iter().filter(|told| matcher.takes(told));
-        taken.map(|told| told.sequence).collect()
+        let records = RECORDS.map(|line| RecordFields::read(line.as_bytes()).unwrap());
+        let taken = records.iter().filter(|record| matcher.takes(record));
+        taken.map(|record| record.sequence).collect()
     }
 
     fn text(text: &str) -> Option<String> {
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn each_filter_takes_its_records_and_with_a_run_its_end() {
         let none = RecordFilter::default;
-        let at = |second: i64| Some(Timestamp::from_second(1_767_225_600 + second).unwrap());
+        let time = |second: i64| Some(Timestamp::from_second(1_767_225_600 + second).unwrap());
         let end = |name| Some(RequestEnd::parse(name).unwrap());
         for (filter, expected) in [
             (none(), vec![1, 2, 3, 4, 5, 6, 7]),
@@ -449,8 +449,8 @@ mod tests {
             ),
             (
                 RecordFilter {
-                    since: at(3),
-                    until: at(5),
+                    since: time(3),
+                    until: time(5),
                     ..none()
                 },
                 vec![3, 4, 5],
@@ -459,7 +459,7 @@ mod tests {
             (
                 RecordFilter {
                     hook: text("guard"),
-                    since: at(2),
+                    since: time(2),
                     end: end("exited"),
                     ..none()
                 },
@@ -529,7 +529,7 @@ mod tests {
             let fields = RecordFields::read(line.as_bytes()).unwrap();
             assert_eq!(fields.record, record["record"].as_str().unwrap());
             assert_eq!(fields.run_id, record["run_id"].as_str().unwrap_or_default());
-            // The event of a start is what the hook was given, and no event of the contract's.
+            // The event of a start is the hook's input, and no event of the contract.
             let is_end = fields.record == "ended";
             assert_eq!(fields.contract_event().is_some(), is_end, "{line}");
         }

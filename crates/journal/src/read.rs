@@ -43,7 +43,7 @@ struct OpenFile {
     file: BufReader<File>,
     identity: FileId,
     /// Whether the file is no longer written, so that its end is final.
-    over: bool,
+    is_over: bool,
     /// The offset of the next line.
     offset: u64,
 }
@@ -69,8 +69,8 @@ impl JournalReader {
         let mut reader = Self::open(directory);
         let (live, end, last) = settled(directory, || {
             let live = File::open(directory.join(LIVE))?;
-            let last = match HeadState::of(directory)? {
-                HeadState::Said(noted) => noted.sequence,
+            let last = match HeadState::load(directory)? {
+                HeadState::Present(noted) => noted.sequence,
                 HeadState::Absent | HeadState::Damaged => 0,
             };
             // After it may come the unfinished line of a writer that died.
@@ -105,29 +105,29 @@ impl JournalReader {
             Err(error) => return Err(error),
         };
         let mut older = Older::list(directory)?;
-        let mut at = OpenFile::new(live, false)?;
-        let (live, mut left) = (at.identity, bytes);
+        let mut current = OpenFile::new(live, false)?;
+        let (live, mut left) = (current.identity, bytes);
         loop {
-            let file = at.file.get_ref();
+            let file = current.file.get_ref();
             let end = file.metadata()?.len();
-            at.offset = begin(file, end, &is_old, left)?;
-            left = left.saturating_sub(end - at.offset);
-            if at.offset > 0 || left == 0 {
+            current.offset = begin(file, end, &is_old, left)?;
+            left = left.saturating_sub(end - current.offset);
+            if current.offset > 0 || left == 0 {
                 break;
             }
             let Some(before) = older.pop() else {
                 break;
             };
             match File::open(&before.path) {
-                Ok(file) if files::identity(&file)? != live => at = OpenFile::new(file, true)?,
+                Ok(file) if files::identity(&file)? != live => current = OpenFile::new(file, true)?,
                 Ok(_) => {}
                 // Removed as too old, meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        at.file.seek(SeekFrom::Start(at.offset))?;
-        reader.at = Some(at);
+        current.file.seek(SeekFrom::Start(current.offset))?;
+        reader.at = Some(current);
         Ok(reader)
     }
 
@@ -138,28 +138,28 @@ impl JournalReader {
     /// Returns the error of the system; a line longer than any record is invalid data.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         loop {
-            let Some(at) = &mut self.at else {
+            let Some(current) = &mut self.at else {
                 self.at = self.next_file()?;
                 if self.at.is_none() {
                     return Ok(None);
                 }
                 continue;
             };
-            if at.line(&mut self.line)? {
+            if current.line(&mut self.line)? {
                 return Ok(self.line.strip_suffix(b"\n"));
             }
-            if at.over {
-                let identity = at.identity;
+            if current.is_over {
+                let identity = current.identity;
                 self.read = self.first_of(identity)?.or(self.read);
                 self.at = None;
                 continue;
             }
-            let live = files::at(&self.directory.join(LIVE))?;
-            if live.is_some_and(|(identity, _)| identity == at.identity) {
+            let live = files::stat(&self.directory.join(LIVE))?;
+            if live.is_some_and(|(identity, _)| identity == current.identity) {
                 return Ok(None);
             }
             // A writer may have appended after the end was seen and before the rotation, so read once more.
-            at.over = true;
+            current.is_over = true;
         }
     }
 
@@ -194,7 +194,7 @@ impl JournalReader {
     /// Returns the first record of an older file, by its name.
     fn first_of(&self, identity: FileId) -> io::Result<Option<u64>> {
         for older in Older::list(&self.directory)? {
-            if files::at(&older.path)?.is_some_and(|(found, _)| found == identity) {
+            if files::stat(&older.path)?.is_some_and(|(found, _)| found == identity) {
                 return Ok(Some(older.first));
             }
         }
@@ -209,22 +209,26 @@ const SEARCH_STEP_BYTES: u64 = 1 << 20;
 /// a line there, or 0 if the file is shorter.
 fn begin(file: &File, end: u64, is_old: impl Fn(&str) -> bool, bytes: u64) -> io::Result<u64> {
     let floor = end.saturating_sub(bytes);
-    let mut at = end;
-    while at > floor {
-        at = line_start(file, 0, at.saturating_sub(SEARCH_STEP_BYTES).max(floor))?;
-        if files::time_claimed(file, at)?.is_some_and(|time| is_old(&time)) {
+    let mut position = end;
+    while position > floor {
+        position = line_start(
+            file,
+            0,
+            position.saturating_sub(SEARCH_STEP_BYTES).max(floor),
+        )?;
+        if files::time_claimed(file, position)?.is_some_and(|time| is_old(&time)) {
             break;
         }
     }
-    Ok(at)
+    Ok(position)
 }
 
 impl OpenFile {
-    fn new(file: File, over: bool) -> io::Result<Self> {
+    fn new(file: File, is_over: bool) -> io::Result<Self> {
         Ok(Self {
             identity: files::identity(&file)?,
             file: BufReader::with_capacity(1 << 16, file),
-            over,
+            is_over,
             offset: 0,
         })
     }
@@ -242,7 +246,7 @@ impl OpenFile {
             let message = format!("a line at byte {} is longer than any record", self.offset);
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
-        // The writer may still complete the line, or cut it off: it is read again from its start.
+        // The writer may still complete the line, or cut it off, so the line is read again from its start.
         self.file.seek(SeekFrom::Start(self.offset))?;
         Ok(false)
     }

@@ -34,7 +34,7 @@ pub struct Line {
     /// The hash of the line before; zeros in the first.
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     pub previous: String,
-    /// What is written down.
+    /// The record itself.
     #[serde(flatten)]
     pub record: Record,
     /// SHA-256 of the line before `,"hash":`, lower-case hex.
@@ -144,7 +144,7 @@ pub struct Started {
     pub workspace: Option<String>,
 }
 
-/// A run that is over. What was reported of each axis stands in its start record.
+/// A run that is over. The reports on its axes are in its start record.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Ended {
     /// The id of this run.
@@ -169,10 +169,10 @@ pub struct Ended {
     /// The contract's verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerdictLine>,
-    /// The contract's own event, without what the hook wrote.
+    /// The contract's own event, without the hook's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventLine>,
-    /// What the hook measured, by the names that its contract has at the point: numbers and short words.
+    /// The hook's measures, under names that its contract defines for the point: numbers and short words.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub measures: serde_json::Map<String, serde_json::Value>,
     /// Whether confinement was confirmed on every required axis.
@@ -183,7 +183,7 @@ pub struct Ended {
     /// The evidence of the confirmation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
-    /// Denied system calls, as far as they were observed, without the incidental ones.
+    /// Denied syscalls, as far as they were observed, without the incidental ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<String>,
     /// Connections to the hosts of its profile, and attempts: the first 64.
@@ -192,7 +192,7 @@ pub struct Ended {
     /// The number of connections beyond these; absent: none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_egress: usize,
-    /// Denied system calls that C libraries and shells make on their own, and go on without.
+    /// Denied syscalls that C libraries and shells make on their own and continue without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidental: Vec<String>,
     /// The number of lines on its stderr that report an access as refused; absent: none. Confinement may have refused it.
@@ -375,7 +375,7 @@ impl Refused {
 }
 
 impl CommandLine {
-    /// Keeps the first so many bytes of its words.
+    /// Keeps the first `most` bytes of its words.
     pub fn cut(&mut self, most: usize) {
         let bytes = self.argv.iter().map(String::len).sum::<usize>();
         if bytes <= most && self.argv.len() <= MAX_REFUSED_WORDS {
@@ -483,7 +483,7 @@ pub struct AxisLine {
     pub axis: Axis,
     /// Whether the profile requires it.
     pub required: bool,
-    /// What the backend does about it.
+    /// The backend's enforcement.
     #[serde(flatten)]
     pub coverage: CoverageLine,
 }
@@ -492,11 +492,13 @@ impl AxisLine {
     /// Notes one axis.
     pub fn new(axis: Axis, demand: Demand, coverage: &Coverage) -> Self {
         let coverage = match *coverage {
-            Coverage::Degraded { by, gap } => CoverageLine::Degraded {
-                by: by.to_owned(),
+            Coverage::Degraded { by: mechanism, gap } => CoverageLine::Degraded {
+                by: mechanism.to_owned(),
                 gap: gap.to_owned(),
             },
-            Coverage::Enforced { by } => CoverageLine::Enforced { by: by.to_owned() },
+            Coverage::Enforced { by: mechanism } => CoverageLine::Enforced {
+                by: mechanism.to_owned(),
+            },
             Coverage::Ignored => CoverageLine::Ignored,
         };
         Self {
@@ -507,23 +509,23 @@ impl AxisLine {
     }
 }
 
-/// [`Coverage`] as it is written down.
+/// [`Coverage`] as recorded.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "coverage")]
 pub enum CoverageLine {
-    /// The axis holds but for `gap`.
+    /// The axis holds except for `gap`.
     Degraded {
         /// The mechanism of the part that holds.
         by: String,
-        /// What is missing.
+        /// The missing part.
         gap: String,
     },
-    /// The axis holds as the profile says.
+    /// The axis holds as the profile declares it.
     Enforced {
         /// The mechanism.
         by: String,
     },
-    /// The backend does nothing about it.
+    /// The backend does not enforce it.
     Ignored,
 }
 
@@ -595,7 +597,7 @@ pub struct VerdictLine {
     pub decision: String,
     /// Whether the contract counts this as a failure of the hook.
     pub failed: bool,
-    /// Present where the hook only looked on, after one before it had stopped what comes next: it counts for nothing.
+    /// Present where the hook only observed, after an earlier hook had stopped the operation. Such a verdict does not count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_looked_on: bool,
     /// The reason for which the output was ignored, if it was.

@@ -86,7 +86,7 @@ impl Redaction {
             Cow::Owned(bytes) => hookjail_base::redact::lossy(bytes),
         };
         let fits = text.len().min(self.capture.max_bytes);
-        let fits = (0..=fits).rev().find(|at| text.is_char_boundary(*at));
+        let fits = (0..=fits).rev().find(|index| text.is_char_boundary(*index));
         let cut = cut.after || fits.is_some_and(|fits| fits < text.len());
         text.truncate(fits.unwrap_or(0));
         CapturedText { cut, lossy, text }
@@ -104,7 +104,7 @@ pub struct RedactedOutput {
 
 impl RedactedOutput {
     /// Redacts the secrets of an output.
-    pub fn of(captured: &Captured, redactor: &Redactor) -> Self {
+    pub fn new(captured: &Captured, redactor: &Redactor) -> Self {
         let after = captured.truncated();
         let head = Cut {
             after,
@@ -301,7 +301,7 @@ mod tests {
                 let left = left.split('[').next().unwrap();
                 assert!(left.bytes().all(|byte| byte == b'-'), "{kept:?}");
             }
-            // What the run's own limit cut off.
+            // Output that the run's own limit cut off.
             let captured = Captured {
                 head: text[..before + 5].into(),
                 tail: text[before + 5..].into(),
@@ -310,7 +310,7 @@ mod tests {
             let redaction = keeping(1000);
             let kept = redaction.output(true, &captured).unwrap();
             assert!(kept.cut && kept.text.bytes().all(|byte| byte == b'-'));
-            let shown = RedactedOutput::of(&captured, &redaction.redactor);
+            let shown = RedactedOutput::new(&captured, &redaction.redactor);
             let shown = [shown.head, shown.tail].concat();
             assert!(shown.iter().all(|byte| *byte == b'-'));
         }

@@ -1,9 +1,9 @@
-//! Copies a journal while its writers go on.
+//! Copies a journal while its writers continue.
 //!
 //! Files are opened under the journal's lock, and copied without it. A writer only appends to the live file, which is
-//! copied up to its length under the lock; rotated files do not change, and one that rotation removes meanwhile stays
+//! copied up to its length under the lock. Rotated files do not change, and one that rotation removes meanwhile stays
 //! readable. The marks of writers are copied too: a run that has only its start in the copy is recorded as interrupted
-//! by the writer that goes on there.
+//! by the writer that continues the copy.
 
 use std::{
     ffi::OsString,
@@ -90,7 +90,7 @@ impl SnapshotError {
 
 /// Copies a journal into a new or empty directory, and syncs the copy to the disk.
 ///
-/// The copy verifies as the journal does at the moment of the call, and a writer can go on with it. After an error the
+/// The copy verifies as the journal does at the moment of the call, and a writer can continue it. After an error the
 /// directory is as it was before.
 ///
 /// # Errors
@@ -178,7 +178,7 @@ impl Source {
     /// Opens all files of a directory's journal; `None` if the head file is missing or damaged. The caller holds the
     /// lock.
     fn open(journal: &Path) -> io::Result<Option<Self>> {
-        let HeadState::Said(head) = HeadState::of(journal)? else {
+        let HeadState::Present(head) = HeadState::load(journal)? else {
             return Ok(None);
         };
         let mut parts = Vec::new();
@@ -317,10 +317,10 @@ mod tests {
         let source = dir.path().join("audit");
         let writer = journal(&source);
         writer.append(&record()).unwrap();
-        let over = AtomicBool::new(false);
+        let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
+                while !is_over.load(Ordering::Relaxed) {
                     writer.append(&record()).unwrap();
                 }
             });
@@ -344,7 +344,7 @@ mod tests {
                 assert_eq!(next.sequence, copied.last + 1);
                 drop(verified(&copy));
             }
-            over.store(true, Ordering::Relaxed);
+            is_over.store(true, Ordering::Relaxed);
         });
         assert!(verified(&source).first > 1, "no file was removed meanwhile");
     }

@@ -67,7 +67,7 @@ pub struct BrokenAt {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ChainBreak {
     /// The records from here on were cut off.
-    #[error("record {} and all up to record {noted} are gone: they were cut off, or lost with the machine", .last + 1)]
+    #[error("record {} and all up to record {noted} are gone: cut off, or lost with the machine", .last + 1)]
     Cut {
         /// The last record found.
         last: u64,
@@ -77,8 +77,8 @@ pub enum ChainBreak {
     /// The hash does not match the bytes.
     #[error("was edited: its hash does not fit its bytes")]
     Edited,
-    /// Records were missing at the journal's end when a writer came to go on.
-    #[error("records that belong before this one are gone: it says so itself")]
+    /// Records were missing at the journal's end when a writer continued it.
+    #[error("records before this one are gone, as this record itself reports")]
     Lost,
     /// The line is not a record.
     #[error("is not a record")]
@@ -102,15 +102,13 @@ pub enum ChainBreak {
         to: u64,
     },
     /// The head file is missing or damaged.
-    #[error(
-        "is missing or damaged, so nobody knows where the journal ended; the next start records that"
-    )]
+    #[error("is missing or damaged, so the journal's end is unknown, which the next start records")]
     NoNote,
     /// The head file has another hash for this record.
     #[error("is not the record that was written: the journal was rewritten from some record on")]
     Rewritten,
     /// The line has no newline.
-    #[error("is unfinished: its writer died, or the file was cut; the next start sets it off")]
+    #[error("is unfinished: its writer died, or the file was cut, which the next start records")]
     Unfinished,
     /// The record was not written after the one before it.
     #[error("does not follow from the record before: one of the two was replaced")]
@@ -164,7 +162,7 @@ pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
     let unreadable = unreadable(path);
     let metadata = path.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        let error = io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
         return Err(unreadable(error));
     }
     let file = File::open(path).map_err(unreadable)?;
@@ -186,7 +184,8 @@ pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
 /// [`VerifyError::Broken`] names the first defect; [`VerifyError::Unreadable`], a file that cannot be read.
 pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
     loop {
-        let seen = settled(directory, || Snapshot::of(directory)).map_err(unreadable(directory))?;
+        let seen =
+            settled(directory, || Snapshot::load(directory)).map_err(unreadable(directory))?;
         match seen.verify(directory) {
             // Meanwhile a writer removed the oldest file.
             Err(VerifyError::Unreadable { source, .. })
@@ -208,8 +207,8 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(directory: &Path) -> io::Result<Self> {
-        let (note, older) = (HeadState::of(directory)?, Older::list(directory)?);
+    fn load(directory: &Path) -> io::Result<Self> {
+        let (note, older) = (HeadState::load(directory)?, Older::list(directory)?);
         let live = match File::open(directory.join(files::LIVE)) {
             Ok(live) => Some(live),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -228,7 +227,7 @@ impl Snapshot {
 
     fn verify(&self, directory: &Path) -> Result<Verified, VerifyError> {
         let live = directory.join(files::LIVE);
-        let HeadState::Said(noted) = &self.note else {
+        let HeadState::Present(noted) = &self.note else {
             return Err(VerifyError::Broken(BrokenAt {
                 file: directory.join(files::HEAD),
                 line: 1,

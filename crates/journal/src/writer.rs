@@ -65,7 +65,7 @@ pub struct RefusalRecorded(());
 #[derive(Debug)]
 pub struct Writer {
     directory: PathBuf,
-    /// Nothing is sent on it: it closes when the thread ends.
+    /// Nothing is sent on this channel, which closes when the thread ends.
     ended: Mutex<mpsc::Receiver<()>>,
     /// The problem that prevents writing.
     problem: watch::Receiver<Option<Problem>>,
@@ -128,7 +128,7 @@ pub struct Problem {
 pub enum ProblemKind {
     /// The disk does not answer. Hooks run again once the write in work is over and a further one succeeds.
     Hanging,
-    /// A record could not be written. The writer tries again every second, and goes on once all are written.
+    /// A record could not be written. The writer retries every second, and continues once all are written.
     Failing,
     /// This process writes no record any more.
     Final,
@@ -244,7 +244,7 @@ impl Writer {
         self.tell.stop(Problem {
             kind: ProblemKind::Hanging,
             why: format!(
-                "the disk of {} does not answer; look at that disk",
+                "the disk of {} does not answer; check that disk",
                 self.directory.display()
             ),
         });
@@ -367,7 +367,7 @@ impl Drop for Writer {
         if ended.recv_timeout(CLOSE_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             tracing::error!(
                 path = %self.directory.display(),
-                "the journal does not take the last records; the next daemon records their runs as interrupted"
+                "the journal does not take the last records, so the next daemon records their runs as interrupted"
             );
         }
     }
@@ -394,7 +394,7 @@ impl Teller {
             if is_new {
                 tracing::error!(
                     error = found.why,
-                    "records cannot be written; no hook is run until they can be"
+                    "records cannot be written, so no hook is run until they can be"
                 );
                 *problem = Some(found);
             }
@@ -402,7 +402,7 @@ impl Teller {
         });
     }
 
-    /// Lets runs go on, unless a problem is final. Returns whether a problem was there.
+    /// Lets runs continue, unless a problem is final. Returns whether a problem was there.
     fn go_on(&self) -> bool {
         self.0.send_if_modified(|it| {
             let passing = it.take_if(|problem| problem.kind < ProblemKind::Final);
@@ -525,7 +525,7 @@ impl WriterThread {
         self.counted.due().filter(|_| self.tell.runs())
     }
 
-    /// Writes the counts of refusals. Those that cannot be written are late, and prevent runs like an end record.
+    /// Writes the counts of refusals. Counts that cannot be written are late, and prevent runs like an end record.
     fn write_counted(&mut self) {
         for refused in self.counted.take() {
             let record = Record::Refused(Box::new(refused));
@@ -566,7 +566,7 @@ impl WriterThread {
             }
             Err(error) => vec![Err(error)],
         };
-        // After an error the iterator was not read, so every record counts as wanted.
+        // After an error the iterator was not read, so every record counts as due.
         wanted.resize(group.len(), true);
         let mut appended = appended.into_iter();
         for (entry, wanted) in group.drain(..).zip(wanted) {
@@ -587,7 +587,7 @@ impl WriterThread {
         let is_end = self.follow(&record, result.is_ok());
         let result = result.map_err(|error| {
             let why = chain(&error);
-            // A record that is too large says nothing about others.
+            // A record that is too large is no evidence about others.
             let is_of_its_own = matches!(error, JournalError::TooLarge { .. });
             if is_end {
                 self.stop_runs(&error, format!("an end record could not be written: {why}"));
@@ -597,7 +597,7 @@ impl WriterThread {
             } else {
                 tracing::error!(
                     error = why,
-                    "a record cannot be written; its hook is not run"
+                    "a record cannot be written, so its hook is not run"
                 );
             }
             Unwritten(why)
@@ -673,7 +673,11 @@ impl WriterThread {
         }
         if self.try_room() && self.tell.go_on() {
             let failures = self.tally.failures();
-            tracing::info!(behind, failures, "records can be written; hooks run again");
+            tracing::info!(
+                behind,
+                failures,
+                "records can be written, and hooks run again"
+            );
         }
     }
 }
@@ -734,7 +738,7 @@ mod tests {
         );
         thread.write_late();
         assert_eq!(*problem.borrow(), None);
-        // Those two before, and the late one's first attempt; then its second, after the start.
+        // The two before, and the late one's first attempt; then its second, after the start.
         let tally = &thread.tally;
         assert_eq!((tally.failures(), tally.written()), (3, 2));
         assert!(tally.last_failure() > 0);
@@ -789,7 +793,7 @@ mod tests {
             panic!("no start")
         };
         writer.start_of_run(started).await.unwrap();
-        // Its start has one end, whatever the rate.
+        // Its start has one end at any rate.
         let end = writer.refusal(refusal_of(refused_run("announced"))).await;
         end.unwrap();
         let whole = records(directory.path());

@@ -72,7 +72,7 @@ impl Policy {
         );
         for (axis, demand) in demands.iter() {
             let is_wider =
-                *demand == Demand::Wanted && *approved.demands.of(axis) == Demand::Required;
+                *demand == Demand::Wanted && *approved.demands.get(axis) == Demand::Required;
             note(is_wider, &format!("`{}` unenforced", axis.name()));
         }
         if *network == Network::Named {

@@ -8,10 +8,10 @@ pub struct AxisReport {
     /// Whether it is enforced.
     #[prost(enumeration = "Coverage", tag = "2")]
     pub coverage: i32,
-    /// What enforces it, for example `landlock`, `seccomp`.
+    /// The mechanism that enforces it, for example `landlock`, `seccomp`.
     #[prost(string, tag = "3")]
     pub by: ::prost::alloc::string::String,
-    /// What is missing; empty where coverage is ENFORCED.
+    /// The gap; empty where coverage is ENFORCED.
     #[prost(string, tag = "4")]
     pub gap: ::prost::alloc::string::String,
     /// Whether the profile requires the axis; a required axis that is not enforced refuses the run.
@@ -21,13 +21,13 @@ pub struct AxisReport {
 /// One observation that confinement held.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Evidence {
-    /// What was tried, for example `canary_denied`.
+    /// The check, for example `canary_denied`.
     #[prost(string, tag = "1")]
     pub check: ::prost::alloc::string::String,
-    /// What was seen, for example `EACCES`.
+    /// The observed result, for example `EACCES`.
     #[prost(string, tag = "2")]
     pub observed: ::prost::alloc::string::String,
-    /// The axis it speaks for; UNSPECIFIED where it speaks for the whole.
+    /// The axis that the check covers; UNSPECIFIED where it covers the whole.
     #[prost(enumeration = "Axis", tag = "3")]
     pub axis: i32,
 }
@@ -46,16 +46,16 @@ pub struct Confinement {
     /// Every axis, each exactly once.
     #[prost(message, repeated, tag = "4")]
     pub axes: ::prost::alloc::vec::Vec<AxisReport>,
-    /// What was observed in this very run.
+    /// Observations of this run.
     #[prost(message, repeated, tag = "5")]
     pub evidence: ::prost::alloc::vec::Vec<Evidence>,
-    /// True only if a real child on this host proved the profile and this run's own evidence agreed. Always false under `noop`.
+    /// True only if a real child on this host proved the profile and this run's own evidence agrees. Always false under `noop`.
     #[prost(bool, tag = "6")]
     pub confirmed: bool,
     /// The kernel's Landlock ABI; 0 where the backend does not use Landlock.
     #[prost(uint32, tag = "7")]
     pub landlock_abi: u32,
-    /// The backends that the operator wants before this one, in order, and why the run is on none of them.
+    /// The backends that the operator prefers to this one, in order, each with the reason why the run does not use it.
     #[prost(message, repeated, tag = "8")]
     pub passed_over: ::prost::alloc::vec::Vec<PassedOver>,
     /// True only under `noop`: nothing confined this run.
@@ -71,42 +71,42 @@ pub struct PassedOver {
     /// The stable reason: `BACKEND_UNCONFIRMED` or `POLICY_UNENFORCEABLE`.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
-    /// What is missing or failed.
+    /// Description of the missing or failed part.
     #[prost(string, tag = "3")]
     pub message: ::prost::alloc::string::String,
 }
-/// Something the sandbox refused during a run.
+/// An operation that the sandbox denied during a run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Denial {
-    /// The axis; unspecified where none is about it.
+    /// The axis; unspecified where no axis covers the operation.
     #[prost(enumeration = "Axis", tag = "1")]
     pub axis: i32,
-    /// What was tried, for example `socket`; empty where that is not known.
+    /// The operation, for example `socket`; empty where unknown.
     #[prost(string, tag = "2")]
     pub operation: ::prost::alloc::string::String,
-    /// What it was tried on; may be empty.
+    /// The target of the operation; may be empty.
     #[prost(string, tag = "3")]
     pub target: ::prost::alloc::string::String,
-    /// The rule that refused it.
+    /// The rule that denied it.
     #[prost(string, tag = "4")]
     pub rule: ::prost::alloc::string::String,
-    /// Where this is known from: `seccomp` (the filters ask the daemon), `sigsys` (how the hook ended) or `relay` (connections to
-    /// named hosts).
+    /// Source of the observation: `seccomp` (the filters notify the daemon), `sigsys` (how the hook ended) or `relay` (connections
+    /// to named hosts).
     #[prost(string, tag = "5")]
     pub source: ::prost::alloc::string::String,
     /// `certain` or `likely`.
     #[prost(string, tag = "6")]
     pub confidence: ::prost::alloc::string::String,
-    /// What an operator could do about it; may be empty.
+    /// A fix for the operator; may be empty.
     #[prost(string, tag = "7")]
     pub suggestion: ::prost::alloc::string::String,
-    /// How often it was seen.
+    /// Number of observations.
     #[prost(uint64, tag = "8")]
     pub times: u64,
-    /// C libraries and shells ask this on their own, and go on without it: it does not set `sandbox_denied`.
+    /// Whether C libraries and shells try this on their own and continue without it. Such a denial does not set `sandbox_denied`.
     #[prost(bool, tag = "9")]
     pub incidental: bool,
-    /// The rule of a profile's `egress` that would allow a connection; empty where none could.
+    /// The rule of a profile's `egress` that would allow the connection; empty where none could.
     #[prost(string, tag = "10")]
     pub egress: ::prost::alloc::string::String,
 }
@@ -125,54 +125,54 @@ pub struct Outcome {
     /// The errno of a failed exec, present only with EXEC_FAILED.
     #[prost(int32, optional, tag = "4")]
     pub exec_errno: ::core::option::Option<i32>,
-    /// True where somebody still held stdout or stderr a moment after every process of the run was dead.
+    /// True where another process still held stdout or stderr open shortly after every process of the run was dead.
     #[prost(bool, tag = "5")]
     pub output_held_open: bool,
 }
-/// A message the hook asks the runtime to deliver. Its text is untrusted data.
+/// A message for the runtime to deliver. Its text is untrusted data.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Push {
-    /// Whether the message opens a turn now (true) or rides with the next one (false).
+    /// Whether the message opens a turn now (true) or is delivered with the next one (false).
     #[prost(bool, tag = "1")]
     pub wake: bool,
     /// The text, verbatim.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
-    /// The session it is meant for; empty = the caller's own. Routing is the runtime's.
+    /// The target session; empty = the caller's own. The runtime does the routing.
     #[prost(string, tag = "3")]
     pub session: ::prost::alloc::string::String,
     /// The hook's name, else the lifecycle point.
     #[prost(string, tag = "4")]
     pub name: ::prost::alloc::string::String,
 }
-/// What the hook's end means under its contract.
+/// Meaning of the hook's end under its contract.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Verdict {
     /// The decision.
     #[prost(enumeration = "Decision", tag = "1")]
     pub decision: i32,
-    /// Whether the hook broke, as its contract defines broken.
+    /// Whether the hook failed by its contract's definition.
     #[prost(bool, tag = "2")]
     pub failed: bool,
-    /// What blocked; UNSPECIFIED if nothing did.
+    /// Cause of the block; UNSPECIFIED if nothing blocked.
     #[prost(enumeration = "BlockedBy", tag = "3")]
     pub blocked_by: i32,
-    /// Why, in the hook's or the contract's words.
+    /// The reason, in the hook's or the contract's words.
     #[prost(string, tag = "4")]
     pub reason: ::prost::alloc::string::String,
-    /// The text that goes with a stop of the whole run.
+    /// Text for a stop of the whole run.
     #[prost(string, tag = "5")]
     pub stop_reason: ::prost::alloc::string::String,
     /// A text for the user.
     #[prost(string, tag = "6")]
     pub system_message: ::prost::alloc::string::String,
-    /// Notices that do not block.
+    /// Warnings that do not block.
     #[prost(string, repeated, tag = "7")]
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The message to deliver; absent if there is none.
     #[prost(message, optional, tag = "8")]
     pub push: ::core::option::Option<Push>,
-    /// Why nothing is delivered: a name of the closed list, some with `:field` behind it. Empty if something is.
+    /// Why nothing is delivered: a name of a closed list, some with a `:field` suffix. Empty if something is.
     #[prost(string, tag = "9")]
     pub skip_reason: ::prost::alloc::string::String,
     /// Texts for the model.
@@ -196,38 +196,38 @@ pub struct Verdict {
     /// A replacement for the compaction summary.
     #[prost(string, optional, tag = "16")]
     pub summary: ::core::option::Option<::prost::alloc::string::String>,
-    /// Loom: the point cannot be stopped, the block is only recorded.
+    /// Loom: the point cannot be stopped, so the block is only recorded.
     #[prost(bool, tag = "17")]
     pub recorded_block: bool,
-    /// The sandbox refused something in this run, whatever the exit code says.
+    /// Whether the sandbox denied an operation in this run, regardless of the exit code.
     #[prost(bool, tag = "18")]
     pub sandbox_denied: bool,
-    /// Whether stdout is to be kept out of the transcript.
+    /// Whether to leave stdout out of the transcript.
     #[prost(bool, tag = "19")]
     pub suppress_output: bool,
-    /// How long `additional_context` stays valid.
+    /// Lifetime of `additional_context`.
     #[prost(enumeration = "ContextLifetime", tag = "20")]
     pub context_lifetime: i32,
     /// Base Coat's ordering value.
     #[prost(double, optional, tag = "21")]
     pub priority: ::core::option::Option<f64>,
 }
-/// What the run cost. The times are apart: queue + setup + run ≤ wall.
+/// Resource usage of the run. The times do not overlap: queue + setup + run ≤ wall.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Usage {
     /// From arrival to the end of the hook's tree.
     #[prost(message, optional, tag = "1")]
     pub wall: ::core::option::Option<::prost_types::Duration>,
-    /// Processor time in user mode, children the hook waited for included.
+    /// Processor time in user mode, including children that the hook waited for.
     #[prost(message, optional, tag = "2")]
     pub user: ::core::option::Option<::prost_types::Duration>,
-    /// Processor time in the kernel, children the hook waited for included.
+    /// Processor time in the kernel, including children that the hook waited for.
     #[prost(message, optional, tag = "3")]
     pub sys: ::core::option::Option<::prost_types::Duration>,
-    /// Highest resident set, bytes. 0 where it is not above the daemon's own, which the kernel counts in.
+    /// Maximum resident set size, bytes. 0 where it does not exceed the daemon's own, which the kernel includes.
     #[prost(uint64, tag = "4")]
     pub max_rss_bytes: u64,
-    /// Waiting for a free place.
+    /// Time spent waiting for a free place.
     #[prost(message, optional, tag = "5")]
     pub queue: ::core::option::Option<::prost_types::Duration>,
     /// From the free place to the hook's release.
@@ -237,7 +237,7 @@ pub struct Usage {
     #[prost(message, optional, tag = "7")]
     pub run: ::core::option::Option<::prost_types::Duration>,
 }
-/// Where a run is written down.
+/// Position of a run in the journal.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditReference {
     /// The run's id, in both of its records.
@@ -259,15 +259,15 @@ pub struct ContractEvent {
     /// The whole object as JSON text.
     #[prost(string, tag = "2")]
     pub json: ::prost::alloc::string::String,
-    /// The line by which the contract shows it to people, such as `shell_exec: CMD \[rc=1\]`; empty where it shows the object.
+    /// The line that the contract displays, such as `shell_exec: CMD \[rc=1\]`; empty where it displays the object.
     #[prost(string, tag = "3")]
     pub display: ::prost::alloc::string::String,
 }
-/// Which system's rules say what the event, the exit code and stdout mean.
+/// Rules for the meaning of event, exit code and stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Contract {
-    /// Not given: `observe`, or for a dispatch whatever the due hooks agree on.
+    /// Unset: `observe`, or for a dispatch the contract that the due hooks agree on.
     Unspecified = 0,
     /// No rules: the event verbatim on stdin, the decision is always NONE, anything but exit 0 has failed.
     Observe = 1,
@@ -340,7 +340,7 @@ impl Contract {
         }
     }
 }
-/// One thing a policy can say. Every backend answers every axis.
+/// Dimension of a policy. Every backend reports on every axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Axis {
@@ -421,17 +421,17 @@ impl Axis {
         }
     }
 }
-/// What a backend does about one axis.
+/// Coverage of one axis by a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Coverage {
     /// Never sent.
     Unspecified = 0,
-    /// The axis holds as the profile says.
+    /// The axis holds as the profile declares it.
     Enforced = 1,
-    /// The axis holds but for the gap that is named.
+    /// The axis holds except for the named gap.
     Degraded = 2,
-    /// The backend does nothing about this axis.
+    /// The backend does not enforce this axis.
     Ignored = 3,
 }
 impl Coverage {
@@ -464,23 +464,23 @@ impl Coverage {
 pub enum OutcomeKind {
     /// Never sent.
     Unspecified = 0,
-    /// It exited by itself; `exit_code` is set.
+    /// The process exited; `exit_code` is set.
     Exited = 1,
-    /// A signal that was not ours ended it; `signal` is set.
+    /// A signal that hookjail did not send ended it; `signal` is set.
     Signaled = 2,
-    /// Our deadline ended it.
+    /// The deadline of the run ended it.
     TimedOut = 3,
     /// The memory limit ended it.
     OutOfMemory = 4,
-    /// It failed after the kernel refused its run a task beyond the limit; `exit_code` or `signal` is set.
+    /// The process failed after the kernel refused its run a task beyond the limit; `exit_code` or `signal` is set.
     PidsExhausted = 5,
-    /// It printed more than a profile with `on_limit = "kill"` lets it.
+    /// The output exceeded the limit of a profile with `on_limit = "kill"`.
     OutputLimit = 6,
-    /// It called something no hook ever needs and the filter killed it (SIGSYS).
+    /// The process made a syscall that no hook needs, and the filter killed it (SIGSYS).
     EscapeAttempt = 7,
-    /// Confinement stood, but the program could not be executed; `exec_errno` is set.
+    /// Confinement was in place, but the program could not be executed; `exec_errno` is set.
     ExecFailed = 8,
-    /// The caller went away or canceled, and the run was ended.
+    /// The caller disconnected or canceled, and the run was ended.
     Canceled = 9,
     /// An operator killed it.
     Killed = 10,
@@ -523,16 +523,16 @@ impl OutcomeKind {
         }
     }
 }
-/// What the hook decided, in one vocabulary for all contracts.
+/// Decision of a hook, in one vocabulary for all contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Decision {
     /// Never sent.
     Unspecified = 0,
-    /// The hook said nothing that decides.
+    /// The output of the hook contains no decision.
     None = 1,
-    /// Go on. Whoever would be asked about a call need not be. Under `codex`, `gemini_cli`, `loom` and `qwen_code` it only says that the
-    /// hook does not object, except at `PermissionRequest`.
+    /// Proceed; a call needs no further approval. Under `codex`, `gemini_cli`, `loom` and `qwen_code` the decision only means that
+    /// the hook does not object, except at `PermissionRequest`.
     Allow = 2,
     /// A tool call or permission is refused.
     Deny = 3,
@@ -569,7 +569,7 @@ impl Decision {
         }
     }
 }
-/// What made a verdict block or deny.
+/// Cause of a blocking or denying verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum BlockedBy {
@@ -587,7 +587,7 @@ pub enum BlockedBy {
     Timeout = 5,
     /// A signal ended the hook and its contract fails closed.
     Signal = 6,
-    /// What the hook printed was not valid and its contract fails closed.
+    /// The output of the hook was invalid and its contract fails closed.
     InvalidOutput = 7,
     /// The hook could not be started and its contract fails closed.
     SpawnError = 8,
@@ -626,11 +626,11 @@ impl BlockedBy {
         }
     }
 }
-/// How long a context text stays valid.
+/// Lifetime of a context text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum ContextLifetime {
-    /// The contract does not say.
+    /// The contract does not define it.
     Unspecified = 0,
     /// For the current turn.
     Turn = 1,
@@ -681,8 +681,8 @@ pub struct Hook {
     /// A command line. Excludes `argv`.
     #[prost(message, optional, tag = "3")]
     pub shell: ::core::option::Option<Shell>,
-    /// Where it starts; absolute, inside a grant. Empty: the workspace where the profile starts there or, in a dispatch, where the
-    /// contract has no shell and the profile grants it; else the scratch directory.
+    /// The working directory; absolute, inside a grant. Empty: the workspace if the profile starts hooks there or, in a dispatch,
+    /// if the contract has no shell and the profile grants it; else the scratch directory.
     #[prost(string, tag = "4")]
     pub working_dir: ::prost::alloc::string::String,
     /// Additional environment; names must be on the profile's list.
@@ -694,15 +694,15 @@ pub struct Hook {
     /// Binds `${workspace}` in the profile; absolute, below a root that the operator lists.
     #[prost(string, tag = "6")]
     pub workspace: ::prost::alloc::string::String,
-    /// Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the tree that docker-agent's
-    /// `worktree_create` says the worktree was made from, if it lies below one.
+    /// Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the source tree that
+    /// docker-agent's `worktree_create` names for the worktree, if it lies below one.
     #[prost(string, tag = "7")]
     pub source: ::prost::alloc::string::String,
-    /// The umask of a hook whose profile lets modes be changed: at most 0777; default 022. That of any other is 077.
+    /// The umask of a hook whose profile allows changes of modes: at most 0777; default 022. Any other hook has 077.
     #[prost(uint32, optional, tag = "8")]
     pub umask: ::core::option::Option<u32>,
 }
-/// What is written to the hook's stdin.
+/// Input on the hook's stdin.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Event {
     /// The lifecycle point, in the contract's spelling.
@@ -715,7 +715,7 @@ pub struct Event {
     #[prost(bool, tag = "3")]
     pub raw: bool,
 }
-/// Takes away from a profile; can add nothing.
+/// Narrows a profile; can add nothing.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Narrow {
     /// Instead of the profile's named read grants (system directories stay): paths inside them.
@@ -724,26 +724,26 @@ pub struct Narrow {
     /// Instead of the profile's named write grants (scratch stays): paths inside them.
     #[prost(string, repeated, tag = "2")]
     pub write: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// No network, whatever the profile says.
+    /// No network, even if the profile allows it.
     #[prost(bool, tag = "3")]
     pub without_network: bool,
-    /// No new processes, whatever the profile says.
+    /// No new processes, even if the profile allows them.
     #[prost(bool, tag = "4")]
     pub without_spawn: bool,
-    /// A smaller cap on captured output, bytes a stream.
+    /// A smaller cap on captured output, bytes per stream.
     #[prost(uint64, optional, tag = "5")]
     pub output_bytes: ::core::option::Option<u64>,
     /// No named read or write grants at all.
     #[prost(bool, tag = "6")]
     pub without_named_grants: bool,
-    /// Instead of the profile's `egress`: rules inside it, as a profile spells them. Empty = all of it.
+    /// Instead of the profile's `egress`: rules inside it, spelled as in a profile. Empty = all of it.
     #[prost(string, repeated, tag = "7")]
     pub egress: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// One hook to run.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecuteRequest {
-    /// The caller's id; a UUID is made if empty. The same id again returns the answer and runs nothing, for as long as it is kept.
+    /// The caller's id; a UUID is made if empty. A repeated id returns the kept answer and runs nothing.
     #[prost(string, tag = "1")]
     pub request_id: ::prost::alloc::string::String,
     /// The command.
@@ -761,7 +761,7 @@ pub struct ExecuteRequest {
     /// The profile; default: the contract's.
     #[prost(string, tag = "6")]
     pub profile: ::prost::alloc::string::String,
-    /// Takes away from the profile.
+    /// Narrows the profile.
     #[prost(message, optional, tag = "7")]
     pub narrow: ::core::option::Option<Narrow>,
     /// Wall time for queue, set-up and run together; default: the hook's, else the contract's, else the profile's.
@@ -770,7 +770,7 @@ pub struct ExecuteRequest {
     /// Refuse where confinement is not confirmed; default true.
     #[prost(bool, optional, tag = "9")]
     pub require_confirmed: ::core::option::Option<bool>,
-    /// What happens if this client goes away.
+    /// Action if this client disconnects.
     #[prost(enumeration = "OnDisconnect", tag = "10")]
     pub on_disconnect: i32,
     /// May tighten the contract's failure policy.
@@ -782,10 +782,10 @@ pub struct ExecuteRequest {
     /// The largest reply this client takes, bytes; default a little under 4 MiB.
     #[prost(uint64, optional, tag = "13")]
     pub max_reply_bytes: ::core::option::Option<u64>,
-    /// How many hooks led to this request: what its caller found in `HOOKJAIL_DEPTH`; 0 outside of every hook.
+    /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
     #[prost(uint32, tag = "14")]
     pub depth: u32,
-    /// What the caller has to give, as far as the profile wants it.
+    /// Optional values of the caller, used as far as the profile accepts them.
     #[prost(message, optional, tag = "15")]
     pub offer: ::core::option::Option<Offer>,
     /// The name of a required hook of the administrator's files, whose command, profile and time limit count. Excludes a command,
@@ -793,23 +793,23 @@ pub struct ExecuteRequest {
     #[prost(string, tag = "16")]
     pub required: ::prost::alloc::string::String,
 }
-/// What a caller has that a profile may want. It need not know the profile: what that does not want is left out, where the same in
-/// `hook` would be refused.
+/// Optional values of a caller. The caller needs no knowledge of the profile: values that the profile does not accept are
+/// left out, where the same in `hook` would be refused.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Offer {
-    /// Variables, of which those are set that the profile lets in and `hook.env` does not set.
+    /// Variables; set if the profile admits them and `hook.env` does not set them.
     #[prost(btree_map = "string, string", tag = "1")]
     pub env: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// Bound where the profile cannot do without a workspace and `hook.workspace` names none. Absolute.
+    /// The workspace to bind if the profile requires one and `hook.workspace` is empty. Absolute.
     #[prost(string, tag = "2")]
     pub workspace: ::prost::alloc::string::String,
-    /// Where the hook starts if that workspace is bound and `hook.working_dir` says nothing. Absolute.
+    /// The working directory if that workspace is bound and `hook.working_dir` is empty. Absolute.
     #[prost(string, tag = "3")]
     pub working_dir: ::prost::alloc::string::String,
-    /// Names of variables that the caller has beside `env`. Where the profile admits one of these, nothing is run, and the response has
+    /// Names of further variables that the caller has. Where the profile admits one of these, nothing is run, and the response has
     /// its name in `wanted_variables`.
     #[prost(string, repeated, tag = "4")]
     pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
@@ -823,43 +823,43 @@ pub struct ExecuteResponse {
     /// How the hook ended.
     #[prost(message, optional, tag = "2")]
     pub outcome: ::core::option::Option<Outcome>,
-    /// What it printed, up to the cap.
+    /// The output of the hook on stdout, up to the cap.
     #[prost(bytes = "bytes", tag = "3")]
     pub stdout: ::prost::bytes::Bytes,
     /// The last bytes of a cut stdout.
     #[prost(bytes = "bytes", tag = "4")]
     pub stdout_tail: ::prost::bytes::Bytes,
-    /// How many bytes it wrote to stdout.
+    /// Number of bytes written to stdout.
     #[prost(uint64, tag = "5")]
     pub stdout_total_bytes: u64,
-    /// Whether stdout was longer than what the capture keeps.
+    /// Whether stdout was longer than the capture.
     #[prost(bool, tag = "6")]
     pub stdout_truncated: bool,
-    /// What it printed to stderr, up to the cap.
+    /// The output of the hook on stderr, up to the cap.
     #[prost(bytes = "bytes", tag = "7")]
     pub stderr: ::prost::bytes::Bytes,
     /// The last bytes of a cut stderr.
     #[prost(bytes = "bytes", tag = "8")]
     pub stderr_tail: ::prost::bytes::Bytes,
-    /// How many bytes it wrote to stderr.
+    /// Number of bytes written to stderr.
     #[prost(uint64, tag = "9")]
     pub stderr_total_bytes: u64,
-    /// Whether stderr was longer than what the capture keeps.
+    /// Whether stderr was longer than the capture.
     #[prost(bool, tag = "10")]
     pub stderr_truncated: bool,
-    /// What the end means under the contract.
+    /// Meaning of the end under the contract.
     #[prost(message, optional, tag = "11")]
     pub verdict: ::core::option::Option<Verdict>,
     /// How it was confined.
     #[prost(message, optional, tag = "12")]
     pub confinement: ::core::option::Option<Confinement>,
-    /// The system calls that the sandbox refused, as far as this host can tell. Files that it refused are not observed.
+    /// The syscalls that the sandbox denied, as far as this host can observe them. Denied files are not observed.
     #[prost(message, repeated, tag = "13")]
     pub denials: ::prost::alloc::vec::Vec<Denial>,
-    /// What it cost.
+    /// Resource usage.
     #[prost(message, optional, tag = "15")]
     pub usage: ::core::option::Option<Usage>,
-    /// Where it is written down.
+    /// Position in the journal.
     #[prost(message, optional, tag = "16")]
     pub audit: ::core::option::Option<AuditReference>,
     /// The contract's own events of this run.
@@ -871,15 +871,15 @@ pub struct ExecuteResponse {
     /// `stdout` or `stderr` is shorter than the capture, to fit `max_reply_bytes`.
     #[prost(bool, tag = "19")]
     pub cut_for_reply: bool,
-    /// From what denials could be known in this run; a denial of any other kind is not in `denials`.
+    /// Sources of denials in this run; a denial of any other source is not in `denials`.
     #[prost(string, repeated, tag = "20")]
     pub denial_sources: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Why the hook could not be executed, for people, present only with EXEC_FAILED: the interpreter that is missing, the line
-    /// ending that is part of its name, the first line that is missing.
+    /// Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+    /// ending in its name, a missing first line.
     #[prost(string, tag = "21")]
     pub exec_problem: ::prost::alloc::string::String,
-    /// The names among `offer.names` that the profile admits. With one, nothing was run or recorded: make the request again, with their
-    /// values in `offer.env`.
+    /// The names among `offer.names` that the profile admits. If present, nothing was run or recorded: retry the request with
+    /// their values in `offer.env`.
     #[prost(string, repeated, tag = "22")]
     pub wanted_variables: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -893,13 +893,13 @@ pub struct ExecuteStreamRequest {
 /// A piece of output, or the end.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecuteStreamResponse {
-    /// What this message carries.
+    /// The content.
     #[prost(oneof = "execute_stream_response::Part", tags = "1, 2, 3")]
     pub part: ::core::option::Option<execute_stream_response::Part>,
 }
 /// Nested message and enum types in `ExecuteStreamResponse`.
 pub mod execute_stream_response {
-    /// What this message carries.
+    /// The content.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Part {
         /// Bytes of stdout.
@@ -923,7 +923,7 @@ pub struct Budget {
     #[prost(uint64, tag = "2")]
     pub effective_limit: u64,
 }
-/// The tool call an event speaks of.
+/// The tool call of an event.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Tool {
     /// The tool's name, for matchers.
@@ -944,14 +944,14 @@ pub struct Tool {
     /// Its error text.
     #[prost(string, tag = "6")]
     pub error: ::prost::alloc::string::String,
-    /// How long it took, milliseconds.
+    /// Duration, milliseconds.
     #[prost(uint64, optional, tag = "7")]
     pub duration_ms: ::core::option::Option<u64>,
 }
-/// Whose hooks are meant.
+/// Owners of the hooks of a dispatch.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Scope {
-    /// The operator's own.
+    /// The operator's own hooks.
     #[prost(bool, tag = "1")]
     pub operator: bool,
     /// Agents by name.
@@ -970,7 +970,7 @@ pub struct InlineHook {
     /// The command.
     #[prost(message, optional, tag = "1")]
     pub hook: ::core::option::Option<Hook>,
-    /// Matcher on the tool's name; empty = always.
+    /// Matcher for the tool's name; empty = always.
     #[prost(string, tag = "2")]
     pub matcher: ::prost::alloc::string::String,
     /// Its mode, where the contract has several.
@@ -983,10 +983,10 @@ pub struct InlineHook {
     #[prost(string, tag = "5")]
     pub profile: ::prost::alloc::string::String,
 }
-/// All hooks due at a lifecycle point.
+/// Runs all hooks that are due at a lifecycle point.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DispatchRequest {
-    /// The caller's id; the same id again returns the answer, for as long as it is kept.
+    /// The caller's id; a repeated id returns the kept answer.
     #[prost(string, tag = "1")]
     pub request_id: ::prost::alloc::string::String,
     /// Scopes pushes, the loop valve and rate limits.
@@ -1019,25 +1019,25 @@ pub struct DispatchRequest {
     /// The runtime's working directory.
     #[prost(string, tag = "11")]
     pub cwd: ::prost::alloc::string::String,
-    /// Binds `${workspace}`; default: the directory that the event or `cwd` says, if it lies below a root that the operator lists.
+    /// Binds `${workspace}`; default: the directory in the event or `cwd`, if it lies below a root that the operator lists.
     #[prost(string, tag = "12")]
     pub workspace: ::prost::alloc::string::String,
-    /// When the event happened; default: on arrival.
+    /// Time of the event; default: its arrival.
     #[prost(message, optional, tag = "13")]
     pub timestamp: ::core::option::Option<::prost_types::Timestamp>,
     /// The tool call, for matchers and tool events.
     #[prost(message, optional, tag = "14")]
     pub tool: ::core::option::Option<Tool>,
-    /// Whose hooks; absent = all, but where `agent` is said those of no other agent.
+    /// Owners of the hooks; absent = all, but with `agent` set, hooks of other agents are left out.
     #[prost(message, optional, tag = "15")]
     pub scope: ::core::option::Option<Scope>,
-    /// Which stage.
+    /// The stage.
     #[prost(enumeration = "DispatchStage", tag = "16")]
     pub stage: i32,
     /// infer's agent mode: `standard`, `plan`, `auto`, or any other.
     #[prost(string, tag = "17")]
     pub mode_key: ::prost::alloc::string::String,
-    /// Who opened the turn.
+    /// Origin of the turn.
     #[prost(enumeration = "TurnOrigin", tag = "18")]
     pub turn_origin: i32,
     /// Hooks of this request, after the configured ones.
@@ -1049,7 +1049,7 @@ pub struct DispatchRequest {
     /// Refuse hooks where confinement is not confirmed; default true.
     #[prost(bool, optional, tag = "21")]
     pub require_confirmed: ::core::option::Option<bool>,
-    /// What happens if this client goes away.
+    /// Action if this client disconnects.
     #[prost(enumeration = "OnDisconnect", tag = "22")]
     pub on_disconnect: i32,
     /// May tighten the contract's failure policy.
@@ -1058,10 +1058,10 @@ pub struct DispatchRequest {
     /// The largest reply this client takes, bytes.
     #[prost(uint64, optional, tag = "24")]
     pub max_reply_bytes: ::core::option::Option<u64>,
-    /// How many hooks led to this request: what its caller found in `HOOKJAIL_DEPTH`; 0 outside of every hook.
+    /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
     #[prost(uint32, tag = "25")]
     pub depth: u32,
-    /// The profile of inline hooks that name none; default: the contract's. Configured hooks run under those of the configuration.
+    /// The profile of inline hooks without one; default: the contract's. Configured hooks run under the profiles of the configuration.
     #[prost(string, tag = "26")]
     pub profile: ::prost::alloc::string::String,
     /// Binds `${source}`, for all hooks; empty: as in `Hook`.
@@ -1074,7 +1074,7 @@ pub struct Refusal {
     /// The stable reason, as in `ErrorInfo`.
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
-    /// What an operator can act on.
+    /// Message for the operator.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
     /// As in `ErrorInfo.metadata`.
@@ -1084,48 +1084,48 @@ pub struct Refusal {
         ::prost::alloc::string::String,
     >,
 }
-/// What became of one hook of a dispatch.
+/// Result of one hook of a dispatch.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DispatchedHook {
     /// The hook's name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// What it means under the contract: of a hook that was refused, what its contract makes of a failure.
+    /// Meaning under the contract; for a refused hook, the contract's verdict on a failure.
     #[prost(message, optional, tag = "5")]
     pub verdict: ::core::option::Option<Verdict>,
-    /// Whether it only looked on, after one before it had stopped what comes next: its verdict counts for nothing.
+    /// Whether the hook only observed, after an earlier hook had stopped the operation. Its verdict does not count.
     #[prost(bool, tag = "7")]
     pub only_looked_on: bool,
-    /// Exactly one of these.
+    /// Exactly one of these is set.
     #[prost(oneof = "dispatched_hook::End", tags = "2, 3, 4, 6")]
     pub end: ::core::option::Option<dispatched_hook::End>,
 }
 /// Nested message and enum types in `DispatchedHook`.
 pub mod dispatched_hook {
-    /// Exactly one of these.
+    /// Exactly one of these is set.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum End {
-        /// It ran.
+        /// The hook ran.
         #[prost(message, tag = "2")]
         Ran(super::ExecuteResponse),
-        /// It was due but left out, and why.
+        /// The hook was due but skipped, with the reason.
         #[prost(string, tag = "3")]
         Skipped(::prost::alloc::string::String),
-        /// It was refused.
+        /// The hook was refused.
         #[prost(message, tag = "4")]
         Refused(super::Refusal),
-        /// It needed no process, and was served in the daemon; always true.
+        /// The hook needed no process and ran in the daemon; always true.
         #[prost(bool, tag = "6")]
         InProcess(bool),
     }
 }
-/// A text to hand to the model later.
+/// A text to pass to the model later.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Reminder {
     /// `blocked`, `success` or `context`.
     #[prost(string, tag = "1")]
     pub kind: ::prost::alloc::string::String,
-    /// The hook it comes from.
+    /// Its hook.
     #[prost(string, tag = "2")]
     pub hook_name: ::prost::alloc::string::String,
     /// The text.
@@ -1144,7 +1144,7 @@ pub struct LoopValve {
     /// Whether the cap is reached.
     #[prost(bool, tag = "3")]
     pub capped: bool,
-    /// What the configuration says to do then: `warn`, `ask_user`, `abort`.
+    /// Configured action at the cap: `warn`, `ask_user`, `abort`.
     #[prost(string, tag = "4")]
     pub on_limit: ::prost::alloc::string::String,
     /// Whether hooks of this dispatch would have opened a turn beyond the cap; their pushes then have no `wake`.
@@ -1160,7 +1160,7 @@ pub struct DispatchResponse {
     /// The folded verdict.
     #[prost(message, optional, tag = "2")]
     pub answer: ::core::option::Option<Verdict>,
-    /// The hooks whose turn came, in that order: none after one that ended the chain.
+    /// The hooks that were reached, in order: none after one that ended the chain.
     #[prost(message, repeated, tag = "3")]
     pub hooks: ::prost::alloc::vec::Vec<DispatchedHook>,
     /// The hook that blocked; empty if none did.
@@ -1181,11 +1181,11 @@ pub struct DispatchResponse {
     /// The version of the contract that was applied.
     #[prost(string, tag = "9")]
     pub contract_version: ::prost::alloc::string::String,
-    /// Texts of hooks that go with the answer, in order.
+    /// Texts of hooks for the answer, in order.
     #[prost(string, repeated, tag = "10")]
     pub messages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// Which configured hooks to list.
+/// Selects configured hooks.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListHooksRequest {
     /// Only this point; empty = all.
@@ -1216,18 +1216,18 @@ pub struct ConfiguredHook {
     /// Its profile.
     #[prost(string, tag = "6")]
     pub profile: ::prost::alloc::string::String,
-    /// Where it is configured: file and entry.
+    /// Its place in the configuration: file and entry.
     #[prost(string, tag = "7")]
     pub source: ::prost::alloc::string::String,
 }
 /// The configured hooks.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListHooksResponse {
-    /// In the order of their registration; where a contract has priorities, its hooks run by those.
+    /// The hooks in the order of their registration; where a contract has priorities, its hooks run in their order.
     #[prost(message, repeated, tag = "1")]
     pub hooks: ::prost::alloc::vec::Vec<ConfiguredHook>,
 }
-/// How a process ended, as seen by whoever ran it.
+/// How a process ended, as observed by its runner.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GivenEnd {
     /// The hook's name.
@@ -1245,10 +1245,10 @@ pub struct GivenEnd {
     /// Why it could not be started.
     #[prost(string, optional, tag = "5")]
     pub spawn_error: ::core::option::Option<::prost::alloc::string::String>,
-    /// What it printed.
+    /// Its stdout.
     #[prost(bytes = "bytes", tag = "6")]
     pub stdout: ::prost::bytes::Bytes,
-    /// What it printed to stderr.
+    /// Its stderr.
     #[prost(bytes = "bytes", tag = "7")]
     pub stderr: ::prost::bytes::Bytes,
     /// Whether stdout was cut.
@@ -1257,7 +1257,7 @@ pub struct GivenEnd {
     /// The command, for the contract's event.
     #[prost(string, tag = "9")]
     pub command: ::prost::alloc::string::String,
-    /// How long it took, milliseconds.
+    /// Duration, milliseconds.
     #[prost(uint64, optional, tag = "10")]
     pub duration_ms: ::core::option::Option<u64>,
     /// The hook's entry in the contract's own spelling, as JSON text.
@@ -1267,7 +1267,7 @@ pub struct GivenEnd {
     #[prost(uint64, optional, tag = "12")]
     pub turn: ::core::option::Option<u64>,
 }
-/// Ends to read under a contract.
+/// Ends to interpret under a contract.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InterpretRequest {
     /// The contract.
@@ -1279,17 +1279,17 @@ pub struct InterpretRequest {
     /// The contract's mode.
     #[prost(string, tag = "3")]
     pub mode: ::prost::alloc::string::String,
-    /// Keys that hold for every end whose entry does not say otherwise, as JSON text.
+    /// Default keys for the entry of every end, as JSON text.
     #[prost(string, tag = "4")]
     pub config_json: ::prost::alloc::string::String,
     /// The ends, in order.
     #[prost(message, repeated, tag = "5")]
     pub ends: ::prost::alloc::vec::Vec<GivenEnd>,
 }
-/// What the ends mean.
+/// Meaning of the ends.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InterpretResponse {
-    /// A verdict for each end that the contract would have read.
+    /// A verdict for each end that the contract would have interpreted.
     #[prost(message, repeated, tag = "1")]
     pub verdicts: ::prost::alloc::vec::Vec<Verdict>,
     /// The folded answer.
@@ -1313,11 +1313,11 @@ pub struct InterpretResponse {
     /// The version of the contract that was applied.
     #[prost(string, tag = "8")]
     pub contract_version: ::prost::alloc::string::String,
-    /// Texts of hooks that go with the answer, in order.
+    /// Texts of hooks for the answer, in order.
     #[prost(string, repeated, tag = "9")]
     pub messages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// A request to look at without running.
+/// A request to preview.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PreviewRequest {
     /// The request, as for Execute.
@@ -1356,99 +1356,99 @@ pub struct Limits {
     /// Address space of each process, bytes; absent = no limit.
     #[prost(uint64, optional, tag = "1")]
     pub address_space: ::core::option::Option<u64>,
-    /// Size of each file it writes, bytes.
+    /// Size of each written file, bytes.
     #[prost(uint64, tag = "2")]
     pub file_size: u64,
     /// Open descriptors.
     #[prost(uint64, tag = "3")]
     pub open_files: u64,
-    /// What is kept of each output stream, bytes.
+    /// Capture of each output stream, bytes.
     #[prost(uint64, tag = "4")]
     pub output_bytes: u64,
-    /// Whether the run is ended where it prints more than that; else the rest is dropped.
+    /// Whether more output ends the run; else the rest is dropped.
     #[prost(bool, tag = "5")]
     pub output_kills: bool,
     /// Processes and threads; absent where nothing limits them.
     #[prost(uint64, optional, tag = "6")]
     pub tasks: ::core::option::Option<u64>,
-    /// Memory of all its processes together, bytes; absent where nothing limits it.
+    /// Memory of all processes together, bytes; absent where nothing limits it.
     #[prost(uint64, optional, tag = "7")]
     pub memory: ::core::option::Option<u64>,
-    /// Processor time of all its processes together, as a number of processors; absent where nothing limits it.
+    /// Processor time of all processes together, as a number of processors; absent where nothing limits it.
     #[prost(double, optional, tag = "8")]
     pub cpus: ::core::option::Option<f64>,
-    /// Files in its scratch directory together, bytes; absent where nothing limits them.
+    /// Total size of files in the scratch directory, bytes; absent where nothing limits it.
     #[prost(uint64, optional, tag = "9")]
     pub scratch: ::core::option::Option<u64>,
-    /// Number of files, directories and links in its scratch directory; absent where nothing limits it.
+    /// Number of files, directories and links in the scratch directory; absent where nothing limits it.
     #[prost(uint64, optional, tag = "10")]
     pub scratch_files: ::core::option::Option<u64>,
 }
-/// What would happen. What a refusal left undecided is empty.
+/// Expected course of a run. Fields that a refusal leaves undecided are empty.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PreviewResponse {
     /// The program as resolved, and its arguments. Under a root daemon a run gets a copy of its script, by another path.
     #[prost(string, repeated, tag = "1")]
     pub argv: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Where it would start; empty = in its scratch directory.
+    /// The working directory; empty = the scratch directory.
     #[prost(string, tag = "2")]
     pub working_dir: ::prost::alloc::string::String,
-    /// Names in its environment, never values.
+    /// Names in the environment, never values.
     #[prost(string, repeated, tag = "3")]
     pub environment_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What it could reach; empty under `noop`, which keeps it from nothing.
+    /// Accessible paths; empty under `noop`, which does not restrict access.
     #[prost(message, repeated, tag = "4")]
     pub grants: ::prost::alloc::vec::Vec<Grant>,
-    /// The profile, its axes and how each would be enforced. `confirmed` says that the self-test proved it; there is no
+    /// The profile, its axes and how each would be enforced. `confirmed` means that the self-test proved it; there is no
     /// evidence of a run.
     #[prost(message, optional, tag = "5")]
     pub confinement: ::core::option::Option<Confinement>,
-    /// The wall time it would get.
+    /// The time limit.
     #[prost(message, optional, tag = "6")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
-    /// Why it would be refused; absent if it would run.
+    /// The expected refusal; absent if the hook would run.
     #[prost(message, optional, tag = "7")]
     pub refusal: ::core::option::Option<Refusal>,
-    /// The request's id, or one made here.
+    /// The request's id, or a new one.
     #[prost(string, tag = "8")]
     pub request_id: ::prost::alloc::string::String,
-    /// The files that a consent is bound to, as they are now; present once admission allowed the command.
+    /// The present files that a consent is bound to; only if admission allows the command.
     #[prost(message, repeated, tag = "9")]
     pub files: ::prost::alloc::vec::Vec<HashedFile>,
-    /// Why it may run: `allowlist`, `environment` or `typed`; empty where admission refused it.
+    /// Why the hook may run: `allowlist`, `environment` or `typed`; empty where admission refuses it.
     #[prost(string, tag = "10")]
     pub consent: ::prost::alloc::string::String,
-    /// Its resource limits.
+    /// The resource limits.
     #[prost(message, optional, tag = "11")]
     pub limits: ::core::option::Option<Limits>,
-    /// What it may do on the network: `none` or `outbound`.
+    /// Network access: `none` or `outbound`.
     #[prost(string, tag = "12")]
     pub network: ::prost::alloc::string::String,
-    /// Which tasks it may start: `threads` or `processes`.
+    /// Tasks that the hook may start: `threads` or `processes`.
     #[prost(string, tag = "13")]
     pub spawn: ::prost::alloc::string::String,
-    /// Whether it may change modes, owners and times: `keep` or `change`.
+    /// Changes of modes, owners and times: `keep` or `change`.
     #[prost(string, tag = "14")]
     pub metadata: ::prost::alloc::string::String,
-    /// How many bytes stdin would hold.
+    /// Number of bytes on stdin.
     #[prost(uint64, tag = "15")]
     pub stdin_bytes: u64,
     /// The version of the contract that would be applied.
     #[prost(string, tag = "16")]
     pub contract_version: ::prost::alloc::string::String,
-    /// When a child on this host last proved the profile; absent under `noop`.
+    /// Time when a child on this host last proved the profile; absent under `noop`.
     #[prost(message, optional, tag = "17")]
     pub tested_at: ::core::option::Option<::prost_types::Timestamp>,
 }
-/// What happens to a run whose client is gone.
+/// Action on a run whose client disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OnDisconnect {
-    /// KILL, but FINISH at points that end something (`session_end`, `session.end`, `turn_end`).
+    /// KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
     Unspecified = 0,
     /// The whole tree is killed.
     Kill = 1,
-    /// The run goes on to its end or deadline.
+    /// The run continues to its end or deadline.
     Finish = 2,
 }
 impl OnDisconnect {
@@ -1473,15 +1473,15 @@ impl OnDisconnect {
         }
     }
 }
-/// What a failed hook means.
+/// Meaning of a failed hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OnFailure {
-    /// As the contract says.
+    /// As the contract defines it.
     Unspecified = 0,
-    /// As the contract says.
+    /// As the contract defines it.
     Contract = 1,
-    /// A failure denies or blocks, where the contract would let it pass.
+    /// A failure denies or blocks, also where the contract would let it pass.
     Closed = 2,
 }
 impl OnFailure {
@@ -1506,7 +1506,7 @@ impl OnFailure {
         }
     }
 }
-/// Which hooks of a point.
+/// Selects the hooks of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum DispatchStage {
@@ -1539,7 +1539,7 @@ impl DispatchStage {
         }
     }
 }
-/// Who opened the turn.
+/// Origin of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TurnOrigin {
@@ -1583,7 +1583,7 @@ pub mod hook_service_client {
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     /// Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
-    /// reason); what a hook did, however badly, is a response.
+    /// reason). Every end of a hook, including a failure, is a response.
     #[derive(Debug, Clone)]
     pub struct HookServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1764,7 +1764,7 @@ pub mod hook_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.HookService", "ListHooks"));
             self.inner.unary(req, path, codec).await
         }
-        /// Reads process ends under a contract; runs nothing.
+        /// Interprets process ends under a contract; runs nothing.
         pub async fn interpret(
             &mut self,
             request: impl tonic::IntoRequest<super::InterpretRequest>,
@@ -1789,9 +1789,9 @@ pub mod hook_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.HookService", "Interpret"));
             self.inner.unary(req, path, codec).await
         }
-        /// Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-        /// refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-        /// status that Execute gives them. Nothing of the hook is started and nothing is written down.
+        /// Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+        /// reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+        /// is started and nothing is recorded.
         pub async fn preview(
             &mut self,
             request: impl tonic::IntoRequest<super::PreviewRequest>,
@@ -1865,7 +1865,7 @@ pub mod hook_service_server {
             tonic::Response<super::ListHooksResponse>,
             tonic::Status,
         >;
-        /// Reads process ends under a contract; runs nothing.
+        /// Interprets process ends under a contract; runs nothing.
         async fn interpret(
             &self,
             request: tonic::Request<super::InterpretRequest>,
@@ -1873,16 +1873,16 @@ pub mod hook_service_server {
             tonic::Response<super::InterpretResponse>,
             tonic::Status,
         >;
-        /// Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-        /// refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-        /// status that Execute gives them. Nothing of the hook is started and nothing is written down.
+        /// Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+        /// reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+        /// is started and nothing is recorded.
         async fn preview(
             &self,
             request: tonic::Request<super::PreviewRequest>,
         ) -> std::result::Result<tonic::Response<super::PreviewResponse>, tonic::Status>;
     }
     /// Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
-    /// reason); what a hook did, however badly, is a response.
+    /// reason). Every end of a hook, including a failure, is a response.
     #[derive(Debug)]
     pub struct HookServiceServer<T> {
         inner: Arc<T>,
@@ -2279,25 +2279,25 @@ pub struct Digest {
     /// SHA-256 of its content, lower-case hex.
     #[prost(string, tag = "2")]
     pub sha256: ::prost::alloc::string::String,
-    /// What it is to the command: `program`, `interpreter` or `argument`.
+    /// Role of the file in the command: `program`, `interpreter` or `argument`.
     #[prost(string, tag = "3")]
     pub role: ::prost::alloc::string::String,
 }
 /// Starts listening.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchRequest {
-    /// Whether the stream ends after the requests that wait already. Who asks so is no listener: nobody waits for an answer
-    /// because of it.
+    /// Whether the stream ends after the requests that are pending now. Such a caller does not count as a listener, so no request
+    /// waits for its answer.
     #[prost(bool, tag = "1")]
     pub pending_only: bool,
-    /// Only the request with this id of its caller's; empty = all.
+    /// Only the request with this `request_id`; empty = all.
     #[prost(string, tag = "2")]
     pub request_id: ::prost::alloc::string::String,
 }
 /// A request that waits for an answer.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PendingConsent {
-    /// Its id, for Decide.
+    /// Id for Decide.
     #[prost(string, tag = "1")]
     pub consent_id: ::prost::alloc::string::String,
     /// The hook's name.
@@ -2306,46 +2306,46 @@ pub struct PendingConsent {
     /// The full command.
     #[prost(string, tag = "3")]
     pub command: ::prost::alloc::string::String,
-    /// What it would run.
+    /// The files that the command would run.
     #[prost(message, repeated, tag = "4")]
     pub digests: ::prost::alloc::vec::Vec<Digest>,
-    /// The profile it asks for.
+    /// The requested profile.
     #[prost(string, tag = "5")]
     pub profile: ::prost::alloc::string::String,
     /// The profile's axes.
     #[prost(message, repeated, tag = "6")]
     pub axes: ::prost::alloc::vec::Vec<AxisReport>,
-    /// What changed since the last approval, as a unified diff where it is text.
+    /// Changes since the last approval; text as a unified diff.
     #[prost(string, tag = "7")]
     pub diff: ::prost::alloc::string::String,
-    /// When silence becomes *no*.
+    /// When the request without an answer is decided as NO.
     #[prost(message, optional, tag = "8")]
     pub expires_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// Who asked: `uid=1000 gid=1000 pid=4242`.
+    /// The caller: `uid=1000 gid=1000 pid=4242`.
     #[prost(string, tag = "9")]
     pub peer: ::prost::alloc::string::String,
     /// The caller's id of the request.
     #[prost(string, tag = "10")]
     pub request_id: ::prost::alloc::string::String,
-    /// What the profile is for, in its own words.
+    /// Description of the profile.
     #[prost(string, tag = "11")]
     pub profile_description: ::prost::alloc::string::String,
-    /// The workspace it would get; empty = none.
+    /// The workspace of the run; empty = none.
     #[prost(string, tag = "12")]
     pub workspace: ::prost::alloc::string::String,
-    /// Why it is asked: for a command, why the allowlist does not allow it.
+    /// Reason for the question; for a command, why the allowlist does not allow it.
     #[prost(string, tag = "13")]
     pub why: ::prost::alloc::string::String,
-    /// The tool that is about to be called, where that is the question and not a command. Always is then yes for this once.
+    /// The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
     #[prost(string, tag = "14")]
     pub tool_name: ::prost::alloc::string::String,
-    /// What it is called with, as JSON.
+    /// Input of the tool, as JSON.
     #[prost(string, tag = "15")]
     pub tool_input_json: ::prost::alloc::string::String,
-    /// The hosts that the profile lets it reach, as its `egress` spells them; empty = none, or any.
+    /// The hosts that the profile lets the hook reach, spelled as in its `egress`; empty = none, or any.
     #[prost(string, repeated, tag = "16")]
     pub egress: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The requests that the daemon makes by TLS in its place, each with the name of the secret that it sends:
+    /// The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
     /// `POST <https://api.example.org/> with the secret `token`as`Authorization\``.
     #[prost(string, repeated, tag = "17")]
     pub requests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
@@ -2356,29 +2356,29 @@ pub struct SettledConsent {
     /// Its id.
     #[prost(string, tag = "1")]
     pub consent_id: ::prost::alloc::string::String,
-    /// How it was answered; NO also where it expired.
+    /// The answer; NO also for an expired request.
     #[prost(enumeration = "ConsentDecision", tag = "2")]
     pub decision: i32,
-    /// True where nobody answered in time.
+    /// True for a request without an answer in time.
     #[prost(bool, tag = "3")]
     pub expired: bool,
 }
 /// News for a listener.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchResponse {
-    /// What happened.
+    /// The event.
     #[prost(oneof = "watch_response::News", tags = "1, 2")]
     pub news: ::core::option::Option<watch_response::News>,
 }
 /// Nested message and enum types in `WatchResponse`.
 pub mod watch_response {
-    /// What happened.
+    /// The event.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum News {
         /// A new request.
         #[prost(message, tag = "1")]
         Pending(super::PendingConsent),
-        /// A request that somebody else answered, or nobody.
+        /// A request that another listener answered, or that expired.
         #[prost(message, tag = "2")]
         Settled(super::SettledConsent),
     }
@@ -2386,7 +2386,7 @@ pub mod watch_response {
 /// An answer.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DecideRequest {
-    /// Which request.
+    /// Id of the request.
     #[prost(string, tag = "1")]
     pub consent_id: ::prost::alloc::string::String,
     /// The answer.
@@ -2396,7 +2396,7 @@ pub struct DecideRequest {
 /// Whether the answer counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DecideResponse {
-    /// False where somebody else was first.
+    /// False where another answer came first.
     #[prost(bool, tag = "1")]
     pub counted: bool,
 }
@@ -2409,16 +2409,16 @@ pub struct AllowedHook {
     /// When it was approved.
     #[prost(message, optional, tag = "2")]
     pub approved_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// What it is bound to.
+    /// The files that the approval is bound to.
     #[prost(message, repeated, tag = "3")]
     pub digests: ::prost::alloc::vec::Vec<Digest>,
-    /// The profile it is approved for.
+    /// The approved profile.
     #[prost(string, tag = "4")]
     pub profile: ::prost::alloc::string::String,
     /// Only below this directory; empty = anywhere.
     #[prost(string, tag = "5")]
     pub working_dir_scope: ::prost::alloc::string::String,
-    /// Who approved.
+    /// The approver.
     #[prost(string, tag = "6")]
     pub approved_by: ::prost::alloc::string::String,
     /// When it ends; absent = never.
@@ -2441,7 +2441,7 @@ pub struct AllowRequest {
     /// The command, as argv.
     #[prost(string, repeated, tag = "1")]
     pub argv: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What its files must contain; empty = what they contain now. With digests given, no file is looked at.
+    /// Required digests of the command's files; empty = their present digests. With digests in the request, no file is read.
     #[prost(message, repeated, tag = "2")]
     pub digests: ::prost::alloc::vec::Vec<Digest>,
     /// The profile; empty = any.
@@ -2450,42 +2450,42 @@ pub struct AllowRequest {
     /// Only below this directory; empty = anywhere.
     #[prost(string, tag = "4")]
     pub working_dir_scope: ::prost::alloc::string::String,
-    /// How long; absent = for ever.
+    /// Duration of the approval; absent = unlimited.
     #[prost(message, optional, tag = "5")]
     pub valid_for: ::core::option::Option<::prost_types::Duration>,
 }
 /// The approval.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AllowResponse {
-    /// As recorded.
+    /// The approval as recorded.
     #[prost(message, optional, tag = "1")]
     pub allowed: ::core::option::Option<AllowedHook>,
 }
-/// Takes back.
+/// Revokes approvals.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RevokeRequest {
     /// The command, matched exactly.
     #[prost(string, tag = "1")]
     pub command: ::prost::alloc::string::String,
 }
-/// Whether there was something to take back.
+/// Result of a revocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RevokeResponse {
-    /// How many entries went.
+    /// Number of removed entries.
     #[prost(uint32, tag = "1")]
     pub revoked: u32,
 }
-/// What a listener says.
+/// Answer of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum ConsentDecision {
-    /// Not an answer.
+    /// No answer.
     Unspecified = 0,
-    /// Run it and remember.
+    /// Run the hook and remember the approval.
     Always = 1,
-    /// Run it this once.
+    /// Run the hook this once.
     Once = 2,
-    /// Do not run it.
+    /// Do not run the hook.
     No = 3,
 }
 impl ConsentDecision {
@@ -2603,7 +2603,7 @@ pub mod consent_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Streams pending requests to a listener for as long as it stays.
+        /// Streams pending requests to a listener until it disconnects.
         pub async fn watch(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchRequest>,
@@ -2650,7 +2650,7 @@ pub mod consent_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.ConsentService", "Decide"));
             self.inner.unary(req, path, codec).await
         }
-        /// Lists what is allowed.
+        /// Lists the approvals.
         pub async fn list_allowed(
             &mut self,
             request: impl tonic::IntoRequest<super::ListAllowedRequest>,
@@ -2675,7 +2675,7 @@ pub mod consent_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.ConsentService", "ListAllowed"));
             self.inner.unary(req, path, codec).await
         }
-        /// Allows a command before it is asked for.
+        /// Allows a command in advance.
         pub async fn allow(
             &mut self,
             request: impl tonic::IntoRequest<super::AllowRequest>,
@@ -2697,7 +2697,7 @@ pub mod consent_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.ConsentService", "Allow"));
             self.inner.unary(req, path, codec).await
         }
-        /// Takes an approval back.
+        /// Revokes an approval.
         pub async fn revoke(
             &mut self,
             request: impl tonic::IntoRequest<super::RevokeRequest>,
@@ -2739,7 +2739,7 @@ pub mod consent_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Streams pending requests to a listener for as long as it stays.
+        /// Streams pending requests to a listener until it disconnects.
         async fn watch(
             &self,
             request: tonic::Request<super::WatchRequest>,
@@ -2749,7 +2749,7 @@ pub mod consent_service_server {
             &self,
             request: tonic::Request<super::DecideRequest>,
         ) -> std::result::Result<tonic::Response<super::DecideResponse>, tonic::Status>;
-        /// Lists what is allowed.
+        /// Lists the approvals.
         async fn list_allowed(
             &self,
             request: tonic::Request<super::ListAllowedRequest>,
@@ -2757,12 +2757,12 @@ pub mod consent_service_server {
             tonic::Response<super::ListAllowedResponse>,
             tonic::Status,
         >;
-        /// Allows a command before it is asked for.
+        /// Allows a command in advance.
         async fn allow(
             &self,
             request: tonic::Request<super::AllowRequest>,
         ) -> std::result::Result<tonic::Response<super::AllowResponse>, tonic::Status>;
-        /// Takes an approval back.
+        /// Revokes an approval.
         async fn revoke(
             &self,
             request: tonic::Request<super::RevokeRequest>,
@@ -3110,7 +3110,7 @@ pub mod consent_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// Which records.
+/// Selects records.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditFilter {
     /// Not before.
@@ -3151,16 +3151,16 @@ pub struct AuditRecord {
     #[prost(string, tag = "3")]
     pub hash: ::prost::alloc::string::String,
 }
-/// Asks for records.
+/// Queries records.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QueryRequest {
-    /// Which.
+    /// The filter.
     #[prost(message, optional, tag = "1")]
     pub filter: ::core::option::Option<AuditFilter>,
-    /// At most so many; 0 = all.
+    /// Maximum number of records; 0 = all.
     #[prost(uint32, tag = "2")]
     pub limit: u32,
-    /// The longest record that the caller takes, bytes; default 4 MiB less 64 KiB. A longer one ends the stream as
+    /// The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
     /// RECORD_TOO_LARGE.
     #[prost(uint64, optional, tag = "3")]
     pub max_reply_bytes: ::core::option::Option<u64>,
@@ -3175,7 +3175,7 @@ pub struct QueryResponse {
 /// Starts watching.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditServiceWatchRequest {
-    /// Which.
+    /// The filter.
     #[prost(message, optional, tag = "1")]
     pub filter: ::core::option::Option<AuditFilter>,
     /// As in QueryRequest.
@@ -3199,7 +3199,7 @@ pub mod audit_service_client {
         clippy::let_unit_value, reason = "generated")]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does.
+    /// Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit  verify` does.
     #[derive(Debug, Clone)]
     pub struct AuditServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -3370,7 +3370,7 @@ pub mod audit_service_server {
             request: tonic::Request<super::AuditServiceWatchRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
     }
-    /// Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does.
+    /// Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit  verify` does.
     #[derive(Debug)]
     pub struct AuditServiceServer<T> {
         inner: Arc<T>,
@@ -3583,13 +3583,13 @@ pub mod audit_service_server {
 /// One leg of a self-test.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Leg {
-    /// What was tried.
+    /// The attempt.
     #[prost(string, tag = "1")]
     pub attempt: ::prost::alloc::string::String,
-    /// What was seen.
+    /// The observed result.
     #[prost(string, tag = "2")]
     pub observed: ::prost::alloc::string::String,
-    /// Whether that is what had to be seen.
+    /// Whether the observed result is the required one.
     #[prost(bool, tag = "3")]
     pub held: bool,
 }
@@ -3599,38 +3599,38 @@ pub struct AxisEvidence {
     /// How the axis holds.
     #[prost(message, optional, tag = "1")]
     pub report: ::core::option::Option<AxisReport>,
-    /// What had to fail, and did or did not.
+    /// Attempts that must fail.
     #[prost(message, repeated, tag = "2")]
     pub deny: ::prost::alloc::vec::Vec<Leg>,
-    /// What had to succeed, and did or did not.
+    /// Attempts that must succeed.
     #[prost(message, repeated, tag = "3")]
     pub control: ::prost::alloc::vec::Vec<Leg>,
-    /// What an unenforced axis means for a hook.
+    /// Consequence of an unenforced axis for a hook.
     #[prost(string, tag = "4")]
     pub consequence: ::prost::alloc::string::String,
     /// The one command that fixes it; empty where there is none.
     #[prost(string, tag = "5")]
     pub fix: ::prost::alloc::string::String,
 }
-/// How one backend stands with a profile that does not run on it.
+/// Status of a backend that does not serve a profile.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct BackendStanding {
     /// The backend's name.
     #[prost(string, tag = "1")]
     pub backend: ::prost::alloc::string::String,
-    /// Whether the operator wants it before the one that serves the profile, so that it is passed over.
+    /// Whether the operator prefers this backend to the one that serves the profile, so that it is passed over.
     #[prost(bool, tag = "2")]
     pub passed_over: bool,
-    /// Whether it would serve the profile, confirmed.
+    /// Whether the profile is confirmed on it.
     #[prost(bool, tag = "3")]
     pub confirmed: bool,
     /// Why not, if not.
     #[prost(string, tag = "4")]
     pub reason: ::prost::alloc::string::String,
-    /// Every axis; empty where it did not come as far as that.
+    /// Every axis; empty where the test ended before them.
     #[prost(message, repeated, tag = "5")]
     pub axes: ::prost::alloc::vec::Vec<AxisEvidence>,
-    /// When this was observed.
+    /// Time of the test.
     #[prost(message, optional, tag = "6")]
     pub tested_at: ::core::option::Option<::prost_types::Timestamp>,
 }
@@ -3652,7 +3652,7 @@ pub struct ProfileStatus {
     /// Every axis.
     #[prost(message, repeated, tag = "5")]
     pub axes: ::prost::alloc::vec::Vec<AxisEvidence>,
-    /// When this was observed.
+    /// Time of the test.
     #[prost(message, optional, tag = "6")]
     pub tested_at: ::core::option::Option<::prost_types::Timestamp>,
     /// The other backends that the operator lists for it, in that order.
@@ -3668,7 +3668,7 @@ pub struct BackendStatus {
     /// The backend's name.
     #[prost(string, tag = "1")]
     pub backend: ::prost::alloc::string::String,
-    /// Whether it can be used here at all.
+    /// Whether it can be used on this host.
     #[prost(bool, tag = "2")]
     pub available: bool,
     /// Why not, if not.
@@ -3677,20 +3677,20 @@ pub struct BackendStatus {
     /// The kernel's Landlock ABI; 0 where it has none.
     #[prost(uint32, tag = "4")]
     pub landlock_abi: u32,
-    /// The one thing that makes it available; empty if it is.
+    /// The fix that makes it available; empty if it is.
     #[prost(string, tag = "5")]
     pub fix: ::prost::alloc::string::String,
-    /// Whether it confines at all; `noop` does not.
+    /// Whether it confines hooks; `noop` does not.
     #[prost(bool, tag = "6")]
     pub confines: bool,
 }
-/// Asks for the status.
+/// Requests the status.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetStatusRequest {}
 /// The status.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetStatusResponse {
-    /// Every backend that the operator names, those of `backends.order` first.
+    /// Each configured backend, starting with `backends.order`.
     #[prost(message, repeated, tag = "1")]
     pub backends: ::prost::alloc::vec::Vec<BackendStatus>,
     /// Every profile, on each of its backends.
@@ -3699,20 +3699,20 @@ pub struct GetStatusResponse {
     /// The daemon's version.
     #[prost(string, tag = "3")]
     pub version: ::prost::alloc::string::String,
-    /// Why a record could not be written to the journal, so that every hook is refused until it is; empty where all are.
+    /// Why the last record could not be written to the journal, so that every hook is refused until one is; empty without failure.
     #[prost(string, tag = "4")]
     pub audit_problem: ::prost::alloc::string::String,
 }
-/// Asks for the profiles.
+/// Requests the profiles.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListProfilesRequest {}
-/// A profile in one line.
+/// Summary of a profile.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ProfileSummary {
     /// Its name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// What it is for.
+    /// Its description.
     #[prost(string, tag = "2")]
     pub description: ::prost::alloc::string::String,
     /// SHA-256 of its resolved form, lower-case hex.
@@ -3722,11 +3722,11 @@ pub struct ProfileSummary {
 /// The profiles.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListProfilesResponse {
-    /// By name.
+    /// The profiles, ordered by name.
     #[prost(message, repeated, tag = "1")]
     pub profiles: ::prost::alloc::vec::Vec<ProfileSummary>,
 }
-/// Asks for one profile.
+/// Requests one profile.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetProfileRequest {
     /// Its name.
@@ -3736,24 +3736,24 @@ pub struct GetProfileRequest {
 /// One profile.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetProfileResponse {
-    /// In one line.
+    /// The summary.
     #[prost(message, optional, tag = "1")]
     pub summary: ::core::option::Option<ProfileSummary>,
-    /// Resolved, as TOML text.
+    /// The resolved profile, as TOML text.
     #[prost(string, tag = "2")]
     pub toml: ::prost::alloc::string::String,
 }
-/// Asks for a self-test.
+/// Requests a self-test.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SelfTestRequest {
     /// Only this profile; empty = all.
     #[prost(string, tag = "1")]
     pub profile: ::prost::alloc::string::String,
 }
-/// What the self-test saw.
+/// Result of a self-test.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SelfTestResponse {
-    /// Every profile tested.
+    /// Every tested profile.
     #[prost(message, repeated, tag = "1")]
     pub profiles: ::prost::alloc::vec::Vec<ProfileStatus>,
 }
@@ -3767,7 +3767,7 @@ pub mod sandbox_service_client {
         clippy::let_unit_value, reason = "generated")]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Tells what the backends enforce here, with evidence.
+    /// Reports what the backends enforce on this host, with evidence.
     #[derive(Debug, Clone)]
     pub struct SandboxServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -3995,7 +3995,7 @@ pub mod sandbox_service_server {
             tonic::Status,
         >;
     }
-    /// Tells what the backends enforce here, with evidence.
+    /// Reports what the backends enforce on this host, with evidence.
     #[derive(Debug)]
     pub struct SandboxServiceServer<T> {
         inner: Arc<T>,
@@ -4292,37 +4292,37 @@ pub mod sandbox_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// Asks for a reload.
+/// Requests a reload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReloadRequest {}
-/// What was reloaded.
+/// Result of a reload.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReloadResponse {
-    /// Names of the profiles now served.
+    /// Names of the profiles that are now served.
     #[prost(string, repeated, tag = "1")]
     pub profiles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Those of them that are not confirmed on this host: every run under them is refused.
+    /// Names of the served profiles that are not confirmed on this host: every run under them is refused.
     #[prost(string, repeated, tag = "2")]
     pub unconfirmed: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// How many hooks run when their points come.
+    /// Number of configured hooks.
     #[prost(uint32, tag = "3")]
     pub hooks: u32,
 }
-/// Asks for a drain.
+/// Requests a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DrainRequest {
-    /// How long running hooks get; default: the configured drain time.
+    /// Drain time for running hooks; default: the configured one.
     #[prost(message, optional, tag = "1")]
     pub within: ::core::option::Option<::prost_types::Duration>,
 }
 /// The drain has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DrainResponse {
-    /// How many hooks were running.
+    /// Number of running hooks.
     #[prost(uint32, tag = "1")]
     pub running: u32,
 }
-/// Asks for the runs in work.
+/// Requests the runs in work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRunsRequest {}
 /// The runs in work.
@@ -4338,13 +4338,13 @@ pub struct RunInWork {
     /// Its id.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
-    /// How far it has come.
+    /// Its state.
     #[prost(enumeration = "RunState", tag = "2")]
     pub state: i32,
     /// The time since the request arrived.
     #[prost(message, optional, tag = "3")]
     pub age: ::core::option::Option<::prost_types::Duration>,
-    /// What is left until its deadline, or until the question to the operator expires; absent before there is one.
+    /// Time until its deadline, or until the question to the operator expires; absent before there is one.
     #[prost(message, optional, tag = "4")]
     pub left: ::core::option::Option<::prost_types::Duration>,
     /// The profile.
@@ -4359,13 +4359,13 @@ pub struct RunInWork {
     /// The uid of the caller.
     #[prost(uint32, optional, tag = "8")]
     pub peer_uid: ::core::option::Option<u32>,
-    /// The process id of the caller, where the socket told.
+    /// The process id of the caller, where the socket reports one.
     #[prost(int32, optional, tag = "9")]
     pub peer_pid: ::core::option::Option<i32>,
     /// The hook's name; may be empty.
     #[prost(string, tag = "10")]
     pub hook: ::prost::alloc::string::String,
-    /// The command as the request has it: the first KiB of its words.
+    /// The command as requested: the first KiB of its words.
     #[prost(string, repeated, tag = "11")]
     pub argv: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The caller's id of the request.
@@ -4375,34 +4375,34 @@ pub struct RunInWork {
     #[prost(string, tag = "13")]
     pub session_id: ::prost::alloc::string::String,
 }
-/// Asks for the end of a run.
+/// Requests the end of a run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct KillRunRequest {
-    /// The run's id, or as much of its beginning as no other run in work has.
+    /// The run's id, or a prefix that no other run in work has.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
 }
 /// The run is over, or will be.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct KillRunResponse {
-    /// The run as it was then.
+    /// The run as it was at the call.
     #[prost(message, optional, tag = "1")]
     pub run: ::core::option::Option<RunInWork>,
-    /// How it ended, as records spell it: `killed`, `refused` where its hook was not released, or how it ended by itself before it
-    /// could be killed. Empty where it has not ended after ten seconds.
+    /// How the run ended, spelled as in records: `killed`, `refused` where its hook was not released, or the end that came before
+    /// the kill. Empty where the run has not ended after ten seconds.
     #[prost(string, tag = "2")]
     pub end: ::prost::alloc::string::String,
 }
-/// Asks for the status of the daemon.
+/// Requests the status of the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StatusRequest {}
 /// The status of the daemon.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StatusResponse {
-    /// Whether it takes requests: a profile is confirmed, records can be written, and it is not draining.
+    /// Whether the daemon accepts requests: a profile is confirmed, records can be written, and it is not draining.
     #[prost(bool, tag = "1")]
     pub serving: bool,
-    /// That in words: what it serves, or why it serves nothing.
+    /// The same as text: what is served, or the reason for not serving.
     #[prost(string, tag = "2")]
     pub summary: ::prost::alloc::string::String,
     /// Its version.
@@ -4414,28 +4414,28 @@ pub struct StatusResponse {
     /// The time since its start.
     #[prost(message, optional, tag = "5")]
     pub uptime: ::core::option::Option<::prost_types::Duration>,
-    /// The socket that it serves; empty where the socket that was passed to it has no path.
+    /// The socket that it serves; empty where the inherited socket has no path.
     #[prost(string, tag = "6")]
     pub socket: ::prost::alloc::string::String,
     /// The admin socket; empty where there is none.
     #[prost(string, tag = "7")]
     pub admin_socket: ::prost::alloc::string::String,
-    /// Where it serves metrics, as ADDRESS:PORT; empty where it does not.
+    /// Address of the metrics, as ADDRESS:PORT; empty where there are none.
     #[prost(string, tag = "8")]
     pub metrics: ::prost::alloc::string::String,
-    /// Each backend that the operator names, those of `backends.order` first.
+    /// Each configured backend, starting with `backends.order`.
     #[prost(message, repeated, tag = "9")]
     pub backends: ::prost::alloc::vec::Vec<BackendStatus>,
     /// The profiles in force.
     #[prost(message, repeated, tag = "10")]
     pub profiles: ::prost::alloc::vec::Vec<ProfileConfirmation>,
-    /// How many places are taken: by hooks that run, are set up or just ended.
+    /// Number of taken places: hooks that run, are set up or just ended.
     #[prost(uint32, tag = "11")]
     pub running: u32,
-    /// How many requests wait for a place.
+    /// Number of requests that wait for a place.
     #[prost(uint32, tag = "12")]
     pub queued: u32,
-    /// How many questions to the operator are open.
+    /// Number of open questions to the operator.
     #[prost(uint32, tag = "13")]
     pub questions: u32,
     /// The journal.
@@ -4444,13 +4444,13 @@ pub struct StatusResponse {
     /// The configuration in force.
     #[prost(message, optional, tag = "15")]
     pub configuration: ::core::option::Option<ConfigurationStatus>,
-    /// Where it serves clients of other hosts; absent where it does not.
+    /// The listener for clients of other hosts; absent where there is none.
     #[prost(message, optional, tag = "16")]
     pub network: ::core::option::Option<NetworkStatus>,
-    /// Where it exports traces to; absent where it does not.
+    /// The exporter of traces; absent where there is none.
     #[prost(message, optional, tag = "17")]
     pub traces: ::core::option::Option<TracesStatus>,
-    /// The processes that wait for runs, as profiles with `warm` have them.
+    /// The processes that wait for runs, of profiles with `warm`.
     #[prost(message, optional, tag = "18")]
     pub waiting: ::core::option::Option<WaitingStatus>,
 }
@@ -4460,13 +4460,13 @@ pub struct WaitingStatus {
     /// Their number.
     #[prost(uint32, tag = "1")]
     pub processes: u32,
-    /// The runs that began in one since the daemon's start.
+    /// Number of runs that used one since the daemon's start.
     #[prost(uint64, tag = "2")]
     pub runs: u64,
-    /// The time that the starts of these took, before the runs.
+    /// Total start time of these, spent before the runs.
     #[prost(message, optional, tag = "3")]
     pub saved: ::core::option::Option<::prost_types::Duration>,
-    /// Those that ended unused since the daemon's start.
+    /// Number of waiting processes that ended unused since the daemon's start.
     #[prost(uint64, tag = "4")]
     pub discarded: u64,
 }
@@ -4486,16 +4486,16 @@ pub struct JournalStatus {
     /// Its directory.
     #[prost(string, tag = "1")]
     pub directory: ::prost::alloc::string::String,
-    /// How many records the daemon has written.
+    /// Number of records that the daemon has written.
     #[prost(uint64, tag = "2")]
     pub records: u64,
-    /// How many attempts to write one failed.
+    /// Number of failed writes.
     #[prost(uint64, tag = "3")]
     pub failures: u64,
-    /// When one last failed; absent: never.
+    /// Time of the last failed write; absent: never.
     #[prost(message, optional, tag = "4")]
     pub last_failure: ::core::option::Option<::prost_types::Timestamp>,
-    /// Why no record can be written, so that every request is refused; empty where they can.
+    /// Why no record can be written, so that every request is refused; empty if records can be written.
     #[prost(string, tag = "5")]
     pub problem: ::prost::alloc::string::String,
 }
@@ -4505,13 +4505,13 @@ pub struct NetworkStatus {
     /// Its address, as ADDRESS:PORT.
     #[prost(string, tag = "1")]
     pub address: ::prost::alloc::string::String,
-    /// With TLS on both sides: how many names of certificates are listed.
+    /// With mutual TLS: the number of listed certificate names.
     #[prost(uint32, tag = "2")]
     pub clients: u32,
-    /// How many users of this host these are.
+    /// Number of users of this host that these names map to.
     #[prost(uint32, tag = "3")]
     pub users: u32,
-    /// Without TLS: the uid of the user that everybody who connects is. Absent with TLS.
+    /// Without TLS: the uid that every client has. Absent with TLS.
     #[prost(uint32, optional, tag = "4")]
     pub plaintext_uid: ::core::option::Option<u32>,
 }
@@ -4521,45 +4521,45 @@ pub struct TracesStatus {
     /// The collector, as <http://ADDRESS:PORT.>
     #[prost(string, tag = "1")]
     pub endpoint: ::prost::alloc::string::String,
-    /// When the last export ended; absent before the first.
+    /// Time of the last export's end; absent before the first.
     #[prost(message, optional, tag = "2")]
     pub last_export: ::core::option::Option<::prost_types::Timestamp>,
-    /// Why the collector did not take all of it; empty where it did.
+    /// Why the collector did not accept all of it; empty if it did.
     #[prost(string, tag = "3")]
     pub problem: ::prost::alloc::string::String,
-    /// How many spans no collector took since the daemon's start.
+    /// Number of spans that no collector accepted since the daemon's start.
     #[prost(uint64, tag = "4")]
     pub dropped: u64,
 }
 /// The status of the configuration.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConfigurationStatus {
-    /// When the one in force was loaded.
+    /// Load time of the configuration in force.
     #[prost(message, optional, tag = "1")]
     pub loaded: ::core::option::Option<::prost_types::Timestamp>,
-    /// When a later reload was refused; absent where none was.
+    /// Time of a later, refused reload; absent if there is none.
     #[prost(message, optional, tag = "2")]
     pub refused: ::core::option::Option<::prost_types::Timestamp>,
-    /// Why it was refused.
+    /// Why the reload was refused.
     #[prost(string, tag = "3")]
     pub refusal: ::prost::alloc::string::String,
     /// The version of the administrator's files in force; empty where they have none.
     #[prost(string, tag = "4")]
     pub policy_version: ::prost::alloc::string::String,
 }
-/// How far a run in work has come.
+/// State of a run in work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RunState {
     /// Never sent.
     Unspecified = 0,
-    /// It waits for a free place.
+    /// The run waits for a free place.
     Queued = 1,
-    /// It waits for an operator's consent.
+    /// The run waits for an operator's consent.
     Asking = 2,
-    /// It has a place, and is being checked, recorded and confined.
+    /// The run has a place, and is being checked, recorded and confined.
     Starting = 3,
-    /// Its hook has been released, and its end is not recorded yet.
+    /// The hook has been released, and its end is not recorded yet.
     Running = 4,
 }
 impl RunState {
@@ -4598,7 +4598,7 @@ pub mod admin_service_client {
         clippy::let_unit_value, reason = "generated")]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Steers the daemon; served on the admin socket only.
+    /// Administers the daemon; served on the admin socket only.
     #[derive(Debug, Clone)]
     pub struct AdminServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -4679,8 +4679,8 @@ pub mod admin_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Reads configuration, profiles and allowlist again; a broken one is refused and leaves the old ones in
-        /// place, all of them.
+        /// Reads configuration, profiles and allowlist again. If one is invalid, the reload is refused and all the old ones stay in
+        /// force.
         pub async fn reload(
             &mut self,
             request: impl tonic::IntoRequest<super::ReloadRequest>,
@@ -4702,7 +4702,7 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "Reload"));
             self.inner.unary(req, path, codec).await
         }
-        /// Stops accepting, lets running hooks finish or die by the drain time, then ends the daemon.
+        /// Stops accepting requests, kills the hooks that still run at the end of the drain time, then ends the daemon.
         pub async fn drain(
             &mut self,
             request: impl tonic::IntoRequest<super::DrainRequest>,
@@ -4724,7 +4724,7 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "Drain"));
             self.inner.unary(req, path, codec).await
         }
-        /// Lists the runs in work: those that run, and those that are being started or wait to be.
+        /// Lists the runs in work: running, starting or waiting to start.
         pub async fn list_runs(
             &mut self,
             request: impl tonic::IntoRequest<super::ListRunsRequest>,
@@ -4749,8 +4749,8 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "ListRuns"));
             self.inner.unary(req, path, codec).await
         }
-        /// Kills one run, as its deadline would, and waits for its end. One whose hook was not released yet is refused as KILLED.
-        /// Both records of it say who did it. No such run: RUN_UNKNOWN.
+        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
+        /// Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
         pub async fn kill_run(
             &mut self,
             request: impl tonic::IntoRequest<super::KillRunRequest>,
@@ -4775,7 +4775,7 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "KillRun"));
             self.inner.unary(req, path, codec).await
         }
-        /// Says whether the daemon serves, and how it is. Tests nothing and changes nothing.
+        /// Returns the status of the daemon. Tests nothing and changes nothing.
         pub async fn status(
             &mut self,
             request: impl tonic::IntoRequest<super::StatusRequest>,
@@ -4811,18 +4811,18 @@ pub mod admin_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with AdminServiceServer.
     #[async_trait]
     pub trait AdminService: std::marker::Send + std::marker::Sync + 'static {
-        /// Reads configuration, profiles and allowlist again; a broken one is refused and leaves the old ones in
-        /// place, all of them.
+        /// Reads configuration, profiles and allowlist again. If one is invalid, the reload is refused and all the old ones stay in
+        /// force.
         async fn reload(
             &self,
             request: tonic::Request<super::ReloadRequest>,
         ) -> std::result::Result<tonic::Response<super::ReloadResponse>, tonic::Status>;
-        /// Stops accepting, lets running hooks finish or die by the drain time, then ends the daemon.
+        /// Stops accepting requests, kills the hooks that still run at the end of the drain time, then ends the daemon.
         async fn drain(
             &self,
             request: tonic::Request<super::DrainRequest>,
         ) -> std::result::Result<tonic::Response<super::DrainResponse>, tonic::Status>;
-        /// Lists the runs in work: those that run, and those that are being started or wait to be.
+        /// Lists the runs in work: running, starting or waiting to start.
         async fn list_runs(
             &self,
             request: tonic::Request<super::ListRunsRequest>,
@@ -4830,19 +4830,19 @@ pub mod admin_service_server {
             tonic::Response<super::ListRunsResponse>,
             tonic::Status,
         >;
-        /// Kills one run, as its deadline would, and waits for its end. One whose hook was not released yet is refused as KILLED.
-        /// Both records of it say who did it. No such run: RUN_UNKNOWN.
+        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
+        /// Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
         async fn kill_run(
             &self,
             request: tonic::Request<super::KillRunRequest>,
         ) -> std::result::Result<tonic::Response<super::KillRunResponse>, tonic::Status>;
-        /// Says whether the daemon serves, and how it is. Tests nothing and changes nothing.
+        /// Returns the status of the daemon. Tests nothing and changes nothing.
         async fn status(
             &self,
             request: tonic::Request<super::StatusRequest>,
         ) -> std::result::Result<tonic::Response<super::StatusResponse>, tonic::Status>;
     }
-    /// Steers the daemon; served on the admin socket only.
+    /// Administers the daemon; served on the admin socket only.
     #[derive(Debug)]
     pub struct AdminServiceServer<T> {
         inner: Arc<T>,

@@ -280,7 +280,7 @@ impl Prepared {
     ) -> Result<Self, Unenforceable> {
         let axes = claims.axes();
         let uncovered = axes.iter().find_map(|(axis, coverage)| {
-            let gap = match (policy.demands.of(axis), coverage) {
+            let gap = match (policy.demands.get(axis), coverage) {
                 (Demand::Wanted, _) | (_, Coverage::Enforced { .. }) => return None,
                 (_, Coverage::Degraded { gap, .. }) => (*gap).to_owned(),
                 (_, Coverage::Ignored) => "nothing is done about it".to_owned(),

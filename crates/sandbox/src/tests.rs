@@ -80,7 +80,7 @@ fn table() -> String {
     );
     for axis in Axis::ALL {
         let cells = columns.iter().map(|(_, [of_root, of_user])| {
-            let [of_root, of_user] = [of_root, of_user].map(|axes| words(axes.of(axis)));
+            let [of_root, of_user] = [of_root, of_user].map(|axes| words(axes.get(axis)));
             if of_root == of_user {
                 of_root
             } else {

@@ -1,5 +1,5 @@
-//! Runs one hook of a runtime before a tool call: `author EVENT HOOK`. Exit code 0: the call may go on. 2: it must not.
-#![expect(clippy::disallowed_methods, reason = "it starts hookjail")]
+//! Runs one hook of a runtime before a tool call: `author EVENT HOOK`. With exit code 0 the call may proceed, with 2 not.
+#![expect(clippy::disallowed_methods, reason = "this example starts hookjail")]
 #![expect(clippy::print_stdout, reason = "its user reads that")]
 
 use std::{env, path::Path, process::Command, process::ExitCode};

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     tonic_prost_build::configure()
         .bytes(".hookjail.v1")
-        // In one order, whatever was sent: equal requests have equal bytes.
+        // A fixed order of entries: equal requests have equal bytes.
         .btree_map(".hookjail.v1")
         .emit_rerun_if_changed(false)
         .out_dir(&out)
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Gives the generated code's `allow` attributes the reason that the lints of hookjail ask for.
+/// Gives the generated code's `allow` attributes the reason that the lints of hookjail require.
 fn with_reasons(code: &str) -> String {
     let mut parts = code.split("[allow(");
     let mut result = parts.next().unwrap_or_default().to_owned();

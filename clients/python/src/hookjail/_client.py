@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from .v1.hook_service_pb2_grpc import HookServiceAsyncStub
 
-#: gRPC's C core names the socket's path as the authority, which is not a valid one. An answer's size is up to `max_reply_bytes`.
+#: gRPC's C core sends the socket's path as the authority, which is invalid. `max_reply_bytes` limits an answer's size.
 OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", -1)]
 
 
 class Client:
     """Calls a daemon: the one at `address` (`unix:///PATH`), else that of HOOKJAIL_ADDR, else the user's or the system's.
 
-    May be used by several threads. For a daemon over the network, give a `channel`, which is then yours to close.
+    May be used by several threads. For a daemon over the network, pass a `channel`, which the caller then closes.
     """
 
     def __init__(self, address: str | None = None, *, channel: grpc.Channel | None = None) -> None:
@@ -62,11 +62,11 @@ class Client:
         return client
 
     def execute(self, command: Command, **options: Unpack[ExecuteOptions]) -> Result:
-        """Runs a hook to its end. Any end of it is a result; where it did not run, this raises."""
+        """Runs a hook to its end. Any end is a result; a hook that did not run raises an exception."""
         return self.send(execute_request(command, options))
 
     def dispatch(self, point: str, **options: Unpack[DispatchOptions]) -> Dispatched:
-        """Runs all hooks that are due at a lifecycle point: the configured ones, then those given, to one answer."""
+        """Runs all hooks that are due at a lifecycle point to one answer: the configured ones, then `hooks`."""
         return self.send(dispatch_request(point, options))
 
     @overload
@@ -74,7 +74,7 @@ class Client:
     @overload
     def send(self, request: pb.DispatchRequest) -> Dispatched: ...
     def send(self, request: pb.ExecuteRequest | pb.DispatchRequest) -> Result | Dispatched:
-        """Sends a request that has more to it than `execute` and `dispatch` know."""
+        """Sends a request with more fields than `execute` and `dispatch` have options."""
         timeout = call_timeout(request)
         try:
             if isinstance(request, pb.DispatchRequest):
@@ -84,7 +84,7 @@ class Client:
             raise of_call(error) from error
 
     def close(self) -> None:
-        """Closes the connection, and ends the private daemon with what runs."""
+        """Closes the connection, and ends the private daemon with its runs."""
         if self._own:
             self.channel.close()
         if self._private:
@@ -100,7 +100,7 @@ class Client:
 
 
 class AsyncClient:
-    """As `Client`, for asyncio: to be made and used in one event loop. A call that is cancelled ends its hook."""
+    """As `Client`, for asyncio: to be made and used in one event loop. A cancelled call ends its hook."""
 
     def __init__(self, address: str | None = None, *, channel: grpc.aio.Channel | None = None) -> None:
         self._private: PrivateServer | None = None

@@ -1,4 +1,4 @@
-"""Why there is no result."""
+"""Errors of calls."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DOMAIN = "hookjail"
 
 
 class HookjailError(Exception):
-    """There is no result. None of these may be read as "allow"."""
+    """A call without a result. None of these may be read as "allow"."""
 
 
 class Refused(HookjailError):
-    """hookjail would not run the hook.
+    """hookjail refused to run the hook.
 
-    The text of this exception is for everybody. `fix`, `metadata` and `fields` are for the operator: never give them to a model, which
-    could carry out what they say.
+    The text of this exception is for everybody. `fix`, `metadata` and `fields` are for the operator: never pass them to a model,
+    which could apply them.
     """
 
     def __init__(
@@ -42,25 +42,25 @@ class Refused(HookjailError):
         self.message = message
         #: Further facts, by name.
         self.metadata = dict(metadata)
-        #: What is wrong with which fields of the request.
+        #: Problems of the request's fields, by field.
         self.fields = dict(fields or {})
-        #: After how many seconds another try is of use, if it is.
+        #: Seconds until a retry is of use, if it is.
         self.retry_after = retry_after
 
     @property
     def fix(self) -> str | None:
-        """What the operator can do: the command that allows the hook, what repairs the host, or the lines for the configuration."""
+        """The operator's fix: the command that allows the hook, the repair of the host, or the lines for the configuration."""
         facts = (self.metadata.get(name) for name in ("approve", "fix", "configure"))
         return next((fact for fact in facts if fact), None)
 
     @property
     def request_id(self) -> str:
-        """The id by which the journal has this."""
+        """The id of the request in the journal."""
         return self.metadata.get("request_id", "")
 
 
 class CallFailed(HookjailError):
-    """The call broke: the connection, its deadline, or a fault of the daemon's. Whether the hook ran is not known."""
+    """The call broke: the connection, its deadline, or a fault of the daemon. Whether the hook ran is unknown."""
 
     def __init__(self, message: str, code: grpc.StatusCode) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class CallFailed(HookjailError):
 
 
 class Unreachable(CallFailed):
-    """There is no daemon, or none to believe. Nothing ran."""
+    """No daemon listens, or only an untrusted one. Nothing ran."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, grpc.StatusCode.UNAVAILABLE)
@@ -79,7 +79,7 @@ class NotStarted(HookjailError):
 
 
 def of_call(error: grpc.RpcError) -> HookjailError:
-    """Returns what a failed call means."""
+    """Converts a failed call."""
     # Of both kinds of client: each failed call has these.
     code, text = error.code(), error.details() or ""
     info = error_details_pb2.ErrorInfo()

@@ -17,23 +17,23 @@ from typing import IO
 
 from ._errors import NotStarted
 
-#: Seconds that a private daemon has to test what it will enforce, and to listen.
+#: Seconds that a private daemon has for its self-test, and to listen.
 START_TIMEOUT = 60.0
-#: Seconds that one has to end.
+#: Seconds that a private daemon has to end.
 END_TIMEOUT = 10.0
-#: What is shown of the log of one that does not start, bytes from its end.
+#: The shown part of the log of one that does not start, bytes from its end.
 LOG_TAIL = 2048
 
 
 def find_program(program: str | os.PathLike[str] | None) -> str:
-    """Returns the program: the one that is named, else that of HOOKJAIL, of this package's wheel, or on PATH."""
+    """Returns the program: `program`, else that of HOOKJAIL, of this package's wheel, or on PATH."""
     named = program or os.environ.get("HOOKJAIL")
     if named:
         return os.fspath(named)
     found = _of_wheel() or shutil.which("hookjail")
     if found is None:
         raise NotStarted(
-            "there is no `hookjail` on PATH, and this package was installed without: name it by `program` or HOOKJAIL"
+            "`hookjail` is neither on PATH nor in this package; name it by `program` or HOOKJAIL"
         )
     return found
 
@@ -45,7 +45,7 @@ def _of_wheel() -> str | None:
     except importlib.metadata.PackageNotFoundError:
         return None
     scripts = [Path(str(it.locate())) for it in files if it.name == "hookjail" and it.parent.name == "bin"]
-    # `pip install --target` moves scripts, and does not write that down.
+    # `pip install --target` moves scripts without recording it.
     scripts += [Path(__file__).parents[1] / "bin" / script.name for script in scripts]
     return next((str(script.resolve()) for script in scripts if script.is_file()), None)
 
@@ -53,8 +53,8 @@ def _of_wheel() -> str | None:
 class PrivateServer:
     """A daemon that serves this process alone, and ends when it is closed or this process ends.
 
-    The child's stdin is a pipe whose other end this process has, and hands to nobody that it executes. A copy of this process that `os.fork`
-    makes has it, too, for as long as that copy lives.
+    The child's stdin is a pipe whose other end this process has, and passes to no program that it executes. A copy of this process by
+    `os.fork` has it, too, until that copy ends.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PrivateServer:
         path = find_program(program)
         words = [path, *(["--config", os.fspath(config)] if config else []), "serve", "--private"]
         environment = {**os.environ, **(env or {})}
-        # It is to serve here, whatever clients of this environment are to call.
+        # The daemon listens at an address of its own; the variable is the clients'.
         environment.pop("HOOKJAIL_ADDR", None)
         if accept_hooks:
             environment["HOOKJAIL_ACCEPT_HOOKS"] = "1"
@@ -81,7 +81,7 @@ class PrivateServer:
                 stdout=subprocess.PIPE,
                 stderr=log or self._own_log,
                 env=environment,
-                # What a terminal sends to this process's group is this process's to deal with.
+                # This process alone handles signals of its terminal.
                 start_new_session=True,
             )
         except OSError as error:
@@ -89,14 +89,14 @@ class PrivateServer:
         directory: list[Path] = []
         self._finalizer = weakref.finalize(self, _end, self._process, directory, self._own_log)
         try:
-            told = json.loads(self._first_line())
-            self.address: str = told["address"]
+            report = json.loads(self._first_line())
+            self.address: str = report["address"]
         except NotStarted:
             self.close()
             raise
         except (ValueError, LookupError, TypeError) as error:
             self.close()
-            raise NotStarted(f"`{path}` does not say where it listens: {error!r}") from error
+            raise NotStarted(f"`{path}` does not report its address: {error!r}") from error
         directory.append(Path(self.address.removeprefix("unix://")).parent)
 
     @property
@@ -104,11 +104,11 @@ class PrivateServer:
         return self._process.pid
 
     def close(self) -> None:
-        """Ends it, with what runs."""
+        """Ends the daemon, with its runs."""
         self._finalizer()
 
     def _first_line(self) -> bytes:
-        """Reads what it writes before it closes stdout."""
+        """Reads the daemon's output until it closes stdout."""
         stdout = self._process.stdout
         assert stdout is not None
         read, give_up = b"", time.monotonic() + START_TIMEOUT
@@ -141,7 +141,7 @@ def _end(process: subprocess.Popen[bytes], directory: list[Path], own_log: IO[by
     except subprocess.TimeoutExpired:
         process.kill()
         code = process.wait()
-    # One that was killed could not remove it itself.
+    # A killed daemon could not remove its directory itself.
     if code != 0:
         for path in directory:
             shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Requests from what Python has."""
+"""Builds requests from Python's values."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from google.protobuf.duration_pb2 import Duration
 from .v1 import hook_service_pb2 as pb
 from .v1 import types_pb2 as types
 
-#: What a hook reads: bytes and text as they are, anything else as JSON.
+#: A hook's stdin: bytes and text as they are, other values as JSON.
 Event: TypeAlias = Union[bytes, str, Mapping[str, Any], None]
 #: A command: program and arguments; one string is a line for the contract's shell.
 Command: TypeAlias = Union[str, Sequence[Union[str, "os.PathLike[str]"]]]
 Seconds: TypeAlias = Union[float, timedelta, None]
 
-#: Seconds that a call may take beyond what its hook may: for its way there, and a question to the operator.
+#: Seconds that a call may take beyond its hook's time: for its transport, and a question to the operator.
 MARGIN = 90.0
-#: The longest time of a hook under the shipped profiles, in seconds; what a hook has that is given no timeout, its profile says.
+#: The longest time of a hook under the shipped profiles, in seconds. A hook without a timeout has that of its profile.
 LONGEST = 30 * 60.0
 
 
 class ExecuteOptions(TypedDict, total=False):
-    """What can be said about a hook. Fields of ExecuteRequest and Hook, with their defaults."""
+    """Options of a hook: fields of ExecuteRequest and Hook, with their defaults."""
 
     #: The runtime's rules for event, exit code and output, such as `claude_code`; default `observe`.
     contract: str
     #: The lifecycle point.
     point: str
-    #: Which of the contract's modes.
+    #: The contract's mode.
     mode: str
     event: Event
     #: Write the event byte for byte, without the contract's envelope.
@@ -42,21 +42,21 @@ class ExecuteOptions(TypedDict, total=False):
     profile: str
     #: Seconds for queue, set-up and run together; default: the profile's.
     timeout: Seconds
-    #: Bound where the profile says `${workspace}`.
+    #: Binds `${workspace}` in the profile.
     workspace: str | os.PathLike[str]
-    #: Where the hook starts, inside a grant.
+    #: The working directory, inside a grant.
     cwd: str | os.PathLike[str]
-    #: Variables, as far as the profile lets them in.
+    #: Variables, as far as the profile admits them.
     env: Mapping[str, str]
     #: A name for logs and journal.
     name: str
     session_id: str
-    #: The same id again returns the same answer and runs nothing.
+    #: A repeated id returns the same answer and runs nothing.
     request_id: str
 
 
 class DispatchOptions(TypedDict, total=False):
-    """What can be said about a lifecycle point. Fields of DispatchRequest, with their defaults."""
+    """Options of a lifecycle point: fields of DispatchRequest, with their defaults."""
 
     contract: str
     event: Event
@@ -124,7 +124,7 @@ def hook(command: Command, **fields: Any) -> pb.Hook:
 
 
 def check_names(options: Mapping[str, object], known: Iterable[str]) -> None:
-    """Raises TypeError for the first option that is not known: left out, a misspelt profile would be the default one."""
+    """Raises TypeError for the first unknown option: if ignored, a misspelt profile would mean the default one."""
     names = list(known)
     for name in options:
         if name not in names:
@@ -134,19 +134,19 @@ def check_names(options: Mapping[str, object], known: Iterable[str]) -> None:
 
 
 def call_timeout(request: pb.ExecuteRequest | pb.DispatchRequest) -> float:
-    """Returns how long a call may take: never less than its hook, and never for ever."""
+    """Returns the timeout of a call: never less than its hook's, and never infinite."""
     if request.HasField("timeout"):
         return request.timeout.ToTimedelta().total_seconds() + MARGIN
     return LONGEST + MARGIN
 
 
 def contract(name: str) -> str:
-    """Returns how the protocol spells a contract, such as `claude_code`, `claude-code` or `CONTRACT_CLAUDE_CODE`."""
+    """Returns a contract's name in the protocol, for `claude_code`, `claude-code` or `CONTRACT_CLAUDE_CODE`."""
     spelled = f"CONTRACT_{name.upper().replace('-', '_').removeprefix('CONTRACT_') or 'UNSPECIFIED'}"
     known = types.Contract.keys()
     if spelled not in known:
         names = ", ".join(it.removeprefix("CONTRACT_").lower() for it in known[1:])
-        raise ValueError(f"there is no contract `{name}`: one of {names}")
+        raise ValueError(f"unknown contract `{name}`; use one of {names}")
     return spelled
 
 
@@ -169,6 +169,6 @@ def duration(value: Seconds) -> Duration | None:
 
 
 def depth() -> int:
-    """Returns how many hooks led here; what cannot be read is too deep."""
-    said = os.environ.get("HOOKJAIL_DEPTH", "0")
-    return min(int(said), 2**32 - 1) if said.isdecimal() else 2**32 - 1
+    """Returns the nesting depth of hooks; an unreadable value is too deep."""
+    value = os.environ.get("HOOKJAIL_DEPTH", "0")
+    return min(int(value), 2**32 - 1) if value.isdecimal() else 2**32 - 1

@@ -1,4 +1,4 @@
-"""What became of hooks."""
+"""Results of hooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .v1 import types_pb2 as types
 
 @dataclass(frozen=True)
 class Result:
-    """How a hook ended. What is not here is in `message`."""
+    """How a hook ended. Further fields are in `message`."""
 
     message: pb.ExecuteResponse
 
@@ -35,23 +35,23 @@ class Result:
 
     @property
     def stdout(self) -> bytes:
-        """What it printed, as far as that is kept: see `truncated`."""
+        """The kept part of stdout; see `truncated`."""
         return self.message.stdout
 
     @property
     def stderr(self) -> bytes:
-        """What it printed to stderr, as far as that is kept: see `truncated`."""
+        """The kept part of stderr; see `truncated`."""
         return self.message.stderr
 
     @property
     def truncated(self) -> bool:
-        """Whether it printed more than is here."""
+        """Whether a part of its output is missing."""
         message = self.message
         return message.stdout_truncated or message.stderr_truncated or message.cut_for_reply
 
     @property
     def verdict(self) -> types.Verdict:
-        """What the end means under the contract."""
+        """Meaning of the end under the contract."""
         return self.message.verdict
 
     @property
@@ -66,7 +66,7 @@ class Result:
 
     @property
     def backend(self) -> str:
-        """What confined it."""
+        """The backend that confined it."""
         return self.message.confinement.backend
 
     @property
@@ -91,7 +91,7 @@ class Result:
 
 @dataclass(frozen=True)
 class DispatchedHook:
-    """What became of one hook of a dispatch."""
+    """Result of one hook of a dispatch."""
 
     message: pb.DispatchedHook
 
@@ -111,13 +111,13 @@ class DispatchedHook:
 
     @property
     def decision(self) -> str:
-        """What it decided, or its contract for it where it failed or was refused."""
+        """Its decision, or its contract's where it failed or was refused."""
         return decision(self.message.verdict)
 
 
 @dataclass(frozen=True)
 class Dispatched:
-    """The answer of all hooks that were due. What is not here is in `message`."""
+    """The answer of all hooks that were due. Further fields are in `message`."""
 
     message: pb.DispatchResponse
 
@@ -132,12 +132,12 @@ class Dispatched:
 
     @property
     def blocked_by(self) -> str | None:
-        """The hook that stopped what comes next; None where none did."""
+        """The hook that stopped the operation; None where none did."""
         return self.message.blocked_by_hook or None
 
     @property
     def hooks(self) -> list[DispatchedHook]:
-        """The hooks whose turn came, in that order."""
+        """The hooks that were reached, in order."""
         return [DispatchedHook(hook) for hook in self.message.hooks]
 
 

@@ -1,6 +1,6 @@
 //! Finds the words of a command that name code. These are scripts, preloaded files, and the command of a shell's line.
 //!
-//! Pure: it reads words and no file. The sandbox opens and binds the files that the words name.
+//! Pure: this module reads words and no file. The sandbox opens and binds the files that the words name.
 
 mod table;
 #[cfg(test)]
@@ -82,7 +82,7 @@ pub struct NamedFile {
 }
 
 impl NamedFile {
-    /// Returns the names under which an interpreter looks for the file where there is none of this one.
+    /// Returns the further names under which an interpreter looks for the file where this one is absent.
     pub fn completed(&self) -> Vec<OsString> {
         let is_completed = matches!(
             self.used,
@@ -99,7 +99,7 @@ impl NamedFile {
         endings.split_terminator(' ').map(with).collect()
     }
 
-    /// Returns it and what an interpreter may find in its place, as files whose words stay as they are.
+    /// Returns the file and those that an interpreter may find in its place, as files whose words stay as they are.
     pub fn into_parts(self) -> Vec<Self> {
         if self.is_library_by_name() {
             return vec![self];
@@ -144,7 +144,7 @@ pub struct CommandReading {
     pub unbound: Vec<String>,
 }
 
-/// Endings of files that interpreters, and compilers that start what they compile, read.
+/// Endings of files that interpreters read, and compilers that start their output.
 const ENDINGS: &[&str] = &[
     "awk", "bash", "bats", "cjs", "clj", "cr", "cs", "csh", "csx", "cts", "dart", "erl", "escript",
     "ex", "exp", "exs", "fish", "go", "groovy", "hs", "jar", "java", "jl", "jq", "js", "jsx",
@@ -170,7 +170,7 @@ pub fn only_reads(path: &Path) -> bool {
     lists(PLAIN_PROGRAMS, name.as_bytes())
 }
 
-/// Returns whether two files have the name of one program, whatever its version.
+/// Returns whether two files have the name of one program, regardless of its version.
 pub fn are_one_program(one: &Path, other: &Path) -> bool {
     let sorts = [one, other].map(|it| Sort::find(it.as_os_str().as_bytes()));
     one.file_name() == other.file_name()
@@ -202,12 +202,12 @@ pub fn scripts(argv: &[OsString]) -> Vec<usize> {
 /// Finds the file to which links lead from a program's path.
 pub type RealPath<'a> = &'a dyn Fn(&Path) -> Option<PathBuf>;
 
-/// Takes programs for what their names say.
+/// Follows no links, so that names alone decide.
 const fn by_name(_: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Reads a command: its program's name, and the name of the file that links lead to, decide what its other words are.
+/// Reads a command. The names of its program and of the file that links lead to decide the meaning of its other words.
 pub fn read(argv: &[OsString], real: RealPath<'_>) -> CommandReading {
     let words = argv.iter().enumerate().map(|(argument, text)| Word {
         spot: WordSpot::argument(argument),
@@ -241,7 +241,10 @@ pub fn first_line(
         Sort::Interpreter(_) | Sort::Other => Some(vec![text]),
     };
     let Some(split) = split else {
-        let why = format!("what the first line of `{}` starts", script.display());
+        let why = format!(
+            "the program that the first line of `{}` starts",
+            script.display()
+        );
         reader.note_unbound(why);
         return reader.reading;
     };
@@ -282,9 +285,9 @@ fn obeyed<'a>(interpreter: &Path, argument: &'a [u8]) -> Option<(&'static Interp
         Sort::Interpreter(_) | Sort::Other | Sort::Starter(_) => None,
     })?;
     let mut starts = argument.iter().enumerate();
-    let (start, _) = starts.find(|(at, byte)| {
+    let (start, _) = starts.find(|(index, byte)| {
         **byte == b'-'
-            && at
+            && index
                 .checked_sub(1)
                 .is_none_or(|before| is_blank(&argument[before]))
     })?;
@@ -371,11 +374,18 @@ const SHELLS_PLAIN: &str = ": break continue echo exit export false hash printf 
 /// Commands of a shell's line whose words are the shell's own command or a program.
 const SHELLS_STARTERS: &str = ". builtin command exec nocorrect noglob source";
 
-/// Programs that start nothing and read no file as code, whatever their words are.
-const PLAIN_PROGRAMS: &str = "basename cat cmp cp cut date dirname echo egrep false fgrep grep head id ls mkdir mv printf pwd readlink realpath rm rmdir sha256sum sleep stat tail tee test touch tr true uname uniq wc whoami";
+/// Programs that start nothing and read no file as code, with any words.
+const PLAIN_PROGRAMS: &str = concat!(
+    "basename cat cmp cp cut date dirname echo egrep false fgrep grep head id ls mkdir mv printf pwd ",
+    "readlink realpath rm rmdir sha256sum sleep stat tail tee test touch tr true uname uniq wc whoami",
+);
 
-/// Programs that run what files of the directory say in which they are started.
-const RUNNERS: &str = "ant bundle bunx cargo composer eslint gmake go gradle invoke jest just lefthook make mise mvn ninja nox npm npx nx pnpm poetry pre-commit prettier pytest rake ruff task tox tsc turbo uv uvx vite vitest webpack yarn";
+/// Programs that run code named by files in their working directory.
+const RUNNERS: &str = concat!(
+    "ant bundle bunx cargo composer eslint gmake go gradle invoke jest just lefthook make mise mvn ninja ",
+    "nox npm npx nx pnpm poetry pre-commit prettier pytest rake ruff task tox tsc ",
+    "turbo uv uvx vite vitest webpack yarn",
+);
 
 /// Returns whether a list has a word.
 fn lists(list: &str, word: &[u8]) -> bool {
@@ -405,8 +415,8 @@ impl<'r> WordReader<'r> {
         }
     }
 
-    /// Reads a program with its words, and the programs it starts in turn. Why a loop and no recursion: the caller
-    /// decides how many there are.
+    /// Reads a program with its words, and the programs it starts in turn. A loop and no recursion, as the caller
+    /// decides their number.
     fn command(&mut self, words: &[Word]) {
         let mut next = Some(words);
         while let Some((program, rest)) = next.and_then(<[Word]>::split_first) {
@@ -457,7 +467,7 @@ impl<'r> WordReader<'r> {
         real.map_or(Sort::Other, |real| Sort::find(real.as_os_str().as_bytes()))
     }
 
-    /// Reads words once more, as those of the interpreter that a program's name does not name, and adds what that finds.
+    /// Reads words once more, as those of the interpreter that a program's name does not name, and adds the found files.
     fn also_interpreted(
         &mut self,
         interpreter: &'static Interpreter,
@@ -481,12 +491,12 @@ impl<'r> WordReader<'r> {
         self.reading.named.extend(added);
     }
 
-    /// Reads the words of a program that is not known, and returns the command among them, if any.
+    /// Reads the words of an unknown program, and returns the command among them, if any.
     fn unknown<'a>(&mut self, program: &Word, words: &'a [Word]) -> Option<&'a [Word]> {
         let name = program.name();
         if lists(RUNNERS, name.as_bytes()) {
             self.note_unbound(format!(
-                "what `{name}` finds in its directory or by its words"
+                "files and commands that `{name}` finds in its directory or by its words"
             ));
         } else if self.reading.other.is_none() && !words.is_empty() {
             self.reading.other = Some(OsString::from_vec(program.text.clone()));
@@ -507,7 +517,7 @@ impl<'r> WordReader<'r> {
     fn push(&mut self, used: FileUse, named: impl FnOnce() -> NamedFile) {
         let must_be = matches!(used, FileUse::Executed | FileUse::Library | FileUse::Script);
         if !must_be && self.reading.named.len() >= MAX_NAMED {
-            let why = format!("what words beyond the first {MAX_NAMED} name");
+            let why = format!("files that words beyond the first {MAX_NAMED} name");
             return self.note_unbound(why);
         }
         let named = named();
@@ -539,11 +549,11 @@ impl<'r> WordReader<'r> {
         let known = |word: &Word| {
             !lists(SHELLS_STARTERS, &word.text) && !matches!(Sort::find(&word.text), Sort::Other)
         };
-        let Some(at) = words.iter().position(known) else {
+        let Some(index) = words.iter().position(known) else {
             self.trailing(words);
             return None;
         };
-        let (before, command) = words.split_at(at);
+        let (before, command) = words.split_at(index);
         self.trailing(before);
         self.is_sure = false;
         Some(command)
@@ -552,27 +562,27 @@ impl<'r> WordReader<'r> {
     /// Returns the words of the command that a starter starts.
     fn started<'a>(&mut self, starter: &Starter, words: &'a [Word]) -> Option<&'a [Word]> {
         let mut skipped = 0;
-        let mut at = 0;
-        while let Some(word) = words.get(at) {
+        let mut index = 0;
+        while let Some(word) = words.get(index) {
             let text = &word.text[..];
             if text == b"--" {
-                at += 1;
+                index += 1;
             } else if text.starts_with(b"-") {
-                let (effect, next) = starter.effect(words, at);
+                let (effect, next) = starter.effect(words, index);
                 if let Effect::Value(_, _, OptionKind::Directory | OptionKind::Split) = effect {
                     let (name, option) = (starter.name(), word.shown());
-                    self.note_unbound(format!("what `{name} {option}` starts"));
+                    self.note_unbound(format!("the program that `{name} {option}` starts"));
                     return None;
                 }
-                at = next;
+                index = next;
             } else if starter.name() == "env" && text.contains(&b'=') {
                 self.variable(text);
-                at += 1;
+                index += 1;
             } else if skipped < starter.skipped {
                 skipped += 1;
-                at += 1;
+                index += 1;
             } else {
-                return words.get(at..);
+                return words.get(index..);
             }
         }
         None
@@ -583,7 +593,9 @@ impl<'r> WordReader<'r> {
         let name = assignment.split(|byte| matches!(byte, b'+' | b'=')).next();
         let name = String::from_utf8_lossy(name.unwrap_or_default());
         if variable::is_closed_to_requests(&name) {
-            self.note_unbound(format!("what the variable `{name}` has found or loaded"));
+            self.note_unbound(format!(
+                "code that programs find or load by the variable `{name}`"
+            ));
         }
     }
 
@@ -597,13 +609,17 @@ impl<'r> WordReader<'r> {
             self.name(program, 0, FileUse::Executed);
         } else if is_in_line && lists(SHELLS_OWN, text) {
             let shown = program.shown();
-            self.note_unbound(format!("what the shell's own `{shown}` starts or reads"));
+            self.note_unbound(format!(
+                "code that the shell's builtin `{shown}` starts or reads"
+            ));
         } else if is_in_line && lists(SHELLS_PLAIN, text) {
             // As an array's index these are expanded even where the line has them in quotes.
             let expands = |word: &Word| word.text.iter().any(|byte| matches!(byte, b'$' | b'`'));
             if words.iter().any(expands) {
                 let shown = program.shown();
-                self.note_unbound(format!("what the shell's own `{shown}` starts or reads"));
+                self.note_unbound(format!(
+                    "code that the shell's builtin `{shown}` starts or reads"
+                ));
             }
         } else if !lists(SHELLS_STARTERS, text) {
             self.sought(program);
@@ -616,7 +632,7 @@ impl<'r> WordReader<'r> {
         self.note_unbound(format!("the program `{shown}`, which `PATH` finds"));
     }
 
-    /// Records what a program of busybox names that is not known.
+    /// Records the words of an unknown program of busybox.
     fn applet(&mut self, words: &[Word]) {
         if let Some((applet, [_, ..])) = words.split_first()
             && matches!(Sort::find(&applet.text), Sort::Other)
@@ -631,24 +647,24 @@ impl<'r> WordReader<'r> {
         self.reader = Some(interpreter);
         let script = interpreter.script;
         let is_shell = script == ScriptPosition::OfAShell;
-        let (mut at, mut has_begun) = (0, false);
+        let (mut index, mut has_begun) = (0, false);
         let mut seen = Seen::default();
-        while let Some(word) = words.get(at) {
+        while let Some(word) = words.get(index) {
             let text = &word.text[..];
             // An option that is not listed may have taken the word; then options may follow.
             let is_doubtful = seen.unsure > 0 && !seen.has_code && !seen.has_script;
             if text == b"--" || is_shell && text == b"-" {
-                at += 1;
+                index += 1;
                 break;
             }
             if text == b"-" && script != ScriptPosition::None && !is_doubtful {
                 self.note_unbound("the script on stdin");
-                return self.trailing(&words[at + 1..]);
+                return self.trailing(&words[index + 1..]);
             }
             if script.is_option(text) {
                 seen.turns.extend(interpreter.turns(text));
-                let (effect, next) = interpreter.effect(words, at);
-                at = next;
+                let (effect, next) = interpreter.effect(words, index);
+                index = next;
                 match effect {
                     Effect::None => {}
                     Effect::Unlisted => {
@@ -664,7 +680,7 @@ impl<'r> WordReader<'r> {
                             self.note_unbound(format!("the code that `{}` names", word.shown()));
                         }
                         if matches!(kind, OptionKind::CodeBeforeWords | OptionKind::Module) {
-                            return self.trailing(words.get(at..).unwrap_or_default());
+                            return self.trailing(words.get(index..).unwrap_or_default());
                         }
                     }
                 }
@@ -681,9 +697,9 @@ impl<'r> WordReader<'r> {
             } else {
                 break;
             }
-            at += 1;
+            index += 1;
         }
-        let rest = words.get(at..).unwrap_or_default();
+        let rest = words.get(index..).unwrap_or_default();
         if script == ScriptPosition::None {
             seen.words.extend(rest);
             return self.code_and_words(interpreter, program, &seen);
@@ -696,7 +712,7 @@ impl<'r> WordReader<'r> {
             }
             None if seen.is_named => {}
             None if is_shell || !seen.has_code && !seen.has_script => {
-                self.note_unbound("what comes on stdin, where that is taken for the script");
+                self.note_unbound("stdin, where it is read as the script");
             }
             None => {}
         }
@@ -775,7 +791,7 @@ impl<'r> WordReader<'r> {
     fn code(&mut self, interpreter: &Interpreter, program: &Word, code: &[u8]) {
         if interpreter.may_load(code) {
             let name = program.name();
-            let why = format!("what the code in the words of `{name}` loads or starts");
+            let why = format!("code that the code in the words of `{name}` loads or starts");
             self.note_unbound(why);
         }
     }
@@ -820,7 +836,7 @@ impl<'r> WordReader<'r> {
             }
             OptionKind::Script => self.name(word, from, FileUse::Script),
             OptionKind::Words => {
-                self.note_unbound(format!("what the words in `{}` name", shown()));
+                self.note_unbound(format!("files that the words in `{}` name", shown()));
                 self.parts(word, from);
             }
             OptionKind::Long | OptionKind::Split | OptionKind::Value | OptionKind::Within => {
@@ -829,12 +845,12 @@ impl<'r> WordReader<'r> {
         }
     }
 
-    /// Records the files that an option names which is not listed.
+    /// Records the files that an unlisted option names.
     fn unlisted(&mut self, interpreter: &Interpreter, word: &Word) {
         let text = &word.text[..];
         if let Some(name) = text.strip_prefix(b"@") {
             let shown = String::from_utf8_lossy(name);
-            self.note_unbound(format!("what the words in `{shown}` name"));
+            self.note_unbound(format!("files that the words in `{shown}` name"));
             return self.parts(word, 1);
         }
         if interpreter.script == ScriptPosition::Doubtful && !text.starts_with(b"--") {
@@ -846,10 +862,10 @@ impl<'r> WordReader<'r> {
             .position(|it| !it.is_ascii_alphanumeric());
         match value {
             // Letters alone are a cluster of options.
-            Some(at) if !interpreter.is_long(text) => {
+            Some(index) if !interpreter.is_long(text) => {
                 self.parts(word, text.len().min(2));
-                if at > 1 {
-                    self.part(word, 1 + at);
+                if index > 1 {
+                    self.part(word, 1 + index);
                 }
             }
             Some(_) | None => self.parts_behind(word, 1),
@@ -864,9 +880,9 @@ impl<'r> WordReader<'r> {
 
     /// Records the files that a word may name behind its separators.
     fn parts_behind(&mut self, word: &Word, from: usize) {
-        for (at, byte) in word.text.iter().enumerate().skip(from) {
+        for (index, byte) in word.text.iter().enumerate().skip(from) {
             if is_separator(*byte) {
-                self.part(word, at + 1);
+                self.part(word, index + 1);
             }
         }
     }
@@ -900,8 +916,8 @@ impl<'r> WordReader<'r> {
         let is_option = word.text.starts_with(b"-");
         let letters = word.text.iter().skip(1);
         let letters = letters.take_while(|it| is_option && it.is_ascii_alphanumeric());
-        for at in 0..=letters.count() {
-            self.part(word, at);
+        for index in 0..=letters.count() {
+            self.part(word, index);
         }
         self.parts_behind(word, 0);
     }
@@ -917,7 +933,7 @@ impl<'r> WordReader<'r> {
             Some(_) => None,
         };
         let Some(words) = words else {
-            let why = "what the shell's line starts or reads: it is more than one plain command";
+            let why = "the shell's line, which is more than one plain command";
             self.note_unbound(why);
             return;
         };
@@ -953,41 +969,43 @@ impl<'r> WordReader<'r> {
     }
 }
 
-/// Splits a line into words with their ranges, if a shell would do nothing else. There must be nothing to expand, one command, no
-/// redirection.
+/// Splits a line into words with their ranges, if a shell would do nothing else. The line must be one command without
+/// expansions and redirections.
 fn words_of(line: &[u8]) -> Option<Vec<(Vec<u8>, Range<usize>)>> {
     let mut words = Vec::new();
-    let mut at = 0;
+    let mut position = 0;
     let end = line.trim_ascii_end().len();
-    while at < end {
-        if matches!(line[at], b' ' | b'\t') {
-            at += 1;
+    while position < end {
+        if matches!(line[position], b' ' | b'\t') {
+            position += 1;
             continue;
         }
-        let (start, mut text) = (at, Vec::new());
-        while at < end && !matches!(line[at], b' ' | b'\t') {
-            match line[at] {
+        let (start, mut text) = (position, Vec::new());
+        while position < end && !matches!(line[position], b' ' | b'\t') {
+            match line[position] {
                 quote @ (b'\'' | b'"') => {
-                    let length = line[at + 1..end].iter().position(|byte| *byte == quote)?;
-                    let quoted = &line[at + 1..=at + length];
+                    let length = line[position + 1..end]
+                        .iter()
+                        .position(|byte| *byte == quote)?;
+                    let quoted = &line[position + 1..=position + length];
                     let expands = |byte: &u8| matches!(byte, b'$' | b'`' | b'\\' | b'!');
                     if quote == b'"' && quoted.iter().any(expands) {
                         return None;
                     }
                     text.extend_from_slice(quoted);
-                    at += length + 2;
+                    position += length + 2;
                 }
                 byte if byte.is_ascii_alphanumeric()
                     || !byte.is_ascii()
                     || b"_@%+=:,./-".contains(&byte) =>
                 {
                     text.push(byte);
-                    at += 1;
+                    position += 1;
                 }
                 _ => return None,
             }
         }
-        words.push((text, start..at));
+        words.push((text, start..position));
     }
     (!words.is_empty()).then_some(words)
 }

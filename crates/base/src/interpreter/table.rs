@@ -68,7 +68,7 @@ pub(super) enum OptionKind {
 pub(super) enum FirstWord {
     /// Code.
     Code,
-    /// It and all words behind it may be files of code.
+    /// This word and all words behind it may be files of code.
     Each,
     /// A file of code, wherever the option stands.
     File,
@@ -498,13 +498,13 @@ impl Starter {
         self.words.names
     }
 
-    /// Returns the effect of the option at a word, and the position behind it and its value.
-    pub(super) fn effect<'a>(&self, words: &'a [Word], at: usize) -> (Effect<'a>, usize) {
-        self.words.effect(words, at)
+    /// Returns the effect of the option at an index, and the index behind it and its value.
+    pub(super) fn effect<'a>(&self, words: &'a [Word], index: usize) -> (Effect<'a>, usize) {
+        self.words.effect(words, index)
     }
 
-    /// Returns the words of which one word alone consists: itself, or those that an option has it split into. `None`
-    /// where they cannot be told apart without the starter's own rules of quoting.
+    /// Returns the words of which one word consists: the word itself, or the parts into which an option splits it. `None`
+    /// where only the starter's own rules of quoting separate them.
     pub(super) fn split<'a>(&self, word: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         match self.words.option(word) {
             Took::Within(from, OptionKind::Split) => {
@@ -708,27 +708,27 @@ impl Interpreter {
         turns
     }
 
-    /// Returns the effect of the option at a word, and the position behind it and its value.
-    pub(super) fn effect<'a>(&self, words: &'a [Word], at: usize) -> (Effect<'a>, usize) {
-        let word = &words[at];
+    /// Returns the effect of the option at an index, and the index behind it and its value.
+    pub(super) fn effect<'a>(&self, words: &'a [Word], index: usize) -> (Effect<'a>, usize) {
+        let word = &words[index];
         match self.option(&word.text) {
-            Took::Itself => (Effect::None, at + 1),
-            Took::Next(OptionKind::List) => match words.get(at + 1) {
-                Some(list) => listed_effect(&list.text, words, at + 2),
-                None => (Effect::None, at + 1),
+            Took::Itself => (Effect::None, index + 1),
+            Took::Next(OptionKind::List) => match words.get(index + 1) {
+                Some(list) => listed_effect(&list.text, words, index + 2),
+                None => (Effect::None, index + 1),
             },
-            Took::Next(OptionKind::Long) => match words.get(at + 1) {
-                Some(name) => self.named_effect(name, 0, words, at + 2),
-                None => (Effect::None, at + 1),
+            Took::Next(OptionKind::Long) => match words.get(index + 1) {
+                Some(name) => self.named_effect(name, 0, words, index + 2),
+                None => (Effect::None, index + 1),
             },
-            Took::Next(OptionKind::Pair) => (Effect::None, at + 3),
-            Took::Next(kind) => next_value(words, at + 1, kind),
-            Took::Unlisted => (Effect::Unlisted, at + 1),
+            Took::Next(OptionKind::Pair) => (Effect::None, index + 3),
+            Took::Next(kind) => next_value(words, index + 1, kind),
+            Took::Unlisted => (Effect::Unlisted, index + 1),
             Took::Within(from, OptionKind::List) => {
-                listed_effect(&word.text[from..], words, at + 1)
+                listed_effect(&word.text[from..], words, index + 1)
             }
-            Took::Within(from, OptionKind::Long) => self.named_effect(word, from, words, at + 1),
-            Took::Within(from, kind) => (Effect::Value(word, from, kind), at + 1),
+            Took::Within(from, OptionKind::Long) => self.named_effect(word, from, words, index + 1),
+            Took::Within(from, kind) => (Effect::Value(word, from, kind), index + 1),
         }
     }
 
@@ -763,10 +763,10 @@ impl Interpreter {
             .find(|(_, kind)| !matches!(kind, OptionKind::Turns(_)));
         match taking {
             None => Took::Unlisted,
-            Some((at, kind)) if at + 1 == word.len() || self.spelling == Spelling::Apart => {
+            Some((index, kind)) if index + 1 == word.len() || self.spelling == Spelling::Apart => {
                 kind.alone()
             }
-            Some((at, kind)) => Took::Within(at + 1, kind),
+            Some((index, kind)) => Took::Within(index + 1, kind),
         }
     }
 
@@ -775,9 +775,9 @@ impl Interpreter {
         let letters = word.iter().enumerate().skip(1);
         let letters = letters.take_while(|(_, letter)| letter.is_ascii_alphanumeric());
         let sign = word.first().copied().unwrap_or_default();
-        let listed = letters.filter_map(move |(at, letter)| {
+        let listed = letters.filter_map(move |(index, letter)| {
             let kind = self.kind(&[sign, *letter])?;
-            Some((at, kind))
+            Some((index, kind))
         });
         let mut is_over = false;
         listed.take_while(move |(_, kind)| {
@@ -791,18 +791,18 @@ impl Interpreter {
 }
 
 /// Returns the effect of an option whose value is the next word, if there is one.
-fn next_value(words: &[Word], at: usize, kind: OptionKind) -> (Effect<'_>, usize) {
-    match words.get(at) {
-        Some(value) => (Effect::Value(value, 0, kind), at + 1),
-        None => (Effect::None, at),
+fn next_value(words: &[Word], index: usize, kind: OptionKind) -> (Effect<'_>, usize) {
+    match words.get(index) {
+        Some(value) => (Effect::Value(value, 0, kind), index + 1),
+        None => (Effect::None, index),
     }
 }
 
 /// Returns the effect of a list of names, which may have the word at a position for a file of code.
-fn listed_effect<'a>(list: &[u8], words: &'a [Word], at: usize) -> (Effect<'a>, usize) {
+fn listed_effect<'a>(list: &[u8], words: &'a [Word], index: usize) -> (Effect<'a>, usize) {
     let mut names = list.split(|byte| *byte == b',');
     if names.any(|name| matches!(name.first(), Some(b'E' | b'e'))) {
-        return next_value(words, at, OptionKind::Script);
+        return next_value(words, index, OptionKind::Script);
     }
-    (Effect::None, at)
+    (Effect::None, index)
 }

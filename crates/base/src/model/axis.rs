@@ -1,11 +1,11 @@
-//! The axes: the things a policy can say, which every backend must answer.
+//! The axes: the dimensions of a policy, which every backend must cover.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One thing a policy can say.
+/// Dimension of a policy.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -87,7 +87,7 @@ impl fmt::Display for Axis {
     }
 }
 
-/// One value for each axis. There is no `Default` and there are no optional fields: a new axis must be answered
+/// One value for each axis. There is no `Default` and there are no optional fields: a new axis must have a value
 /// everywhere before the crate compiles.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "each field is the axis of its name")]
@@ -110,7 +110,7 @@ pub struct Axes<T> {
 
 impl<T> Axes<T> {
     /// Returns the value of one axis.
-    pub const fn of(&self, axis: Axis) -> &T {
+    pub const fn get(&self, axis: Axis) -> &T {
         match axis {
             Axis::Cpu => &self.cpu,
             Axis::Devices => &self.devices,
@@ -151,7 +151,7 @@ impl<T> Axes<T> {
 
     /// Iterates over all axes in the order of [`Axis::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Axis, &T)> {
-        Axis::ALL.into_iter().map(|axis| (axis, self.of(axis)))
+        Axis::ALL.into_iter().map(|axis| (axis, self.get(axis)))
     }
 }
 
@@ -167,18 +167,18 @@ pub enum Demand {
 /// A backend's treatment of one axis.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Coverage {
-    /// The axis holds but for `gap`.
+    /// The axis holds except for `gap`.
     Degraded {
         /// The mechanism that enforces the rest.
         by: &'static str,
         /// The missing part.
         gap: &'static str,
     },
-    /// The axis holds as the profile says.
+    /// The axis holds as the profile declares it.
     Enforced {
         /// The mechanism that enforces it.
         by: &'static str,
     },
-    /// The backend does nothing about it.
+    /// The backend does not enforce it.
     Ignored,
 }

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
-    /// It was on the allowlist.
+    /// The allowlist had the hook.
     Allowlist,
-    /// Its words are hookjail's own, and only root can change its program.
+    /// The command is hookjail's own, and only root can change its program.
     Builtin,
-    /// The operator's environment accepts every hook; it was put on the allowlist.
+    /// The operator's environment accepts every hook; the hook was added to the allowlist.
     Environment,
-    /// A listener said always; it was put on the allowlist.
+    /// A listener answered "always"; the hook was added to the allowlist.
     ListenerAlways,
-    /// A listener said yes, for this once.
+    /// A listener answered "once".
     ListenerOnce,
     /// The administrator's files require it, and only root can change its files.
     Required,

@@ -15,11 +15,11 @@ const FIELD: &str = "event.json";
 /// Error of an event that is not accepted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EventError {
-    /// The event is not JSON that all parsers read alike.
+    /// The event is not JSON that all parsers read in the same way.
     #[error(transparent)]
     Malformed(#[from] InvalidField),
     /// The event is larger than the daemon accepts.
-    #[error("the event is {size} bytes long; at most {max} are accepted")]
+    #[error("the event has {size} bytes, more than the maximum of {max}")]
     TooLarge {
         /// The largest accepted size, bytes.
         max: usize,
@@ -28,8 +28,8 @@ pub enum EventError {
     },
 }
 
-/// Checks that an event is one JSON document without duplicate keys. It is UTF-8, has at most `max_bytes`, and is nested at most
-/// 128 deep.
+/// Checks that an event is one JSON document without duplicate keys, in UTF-8, of at most `max_bytes`, and nested at most 128
+/// deep.
 ///
 /// Two parsers may read a repeated key differently, so a hook could decide about another event than the one that
 /// happens. Empty input is no JSON document: callers handle an absent event themselves.
@@ -50,30 +50,30 @@ fn check(event: &[u8]) -> Result<(), String> {
     // Parsing into `IgnoredAny` does not recurse, so depth can be checked afterwards.
     serde_json::from_str::<IgnoredAny>(text)
         .map_err(|error| format!("is not one JSON document: {error}"))?;
-    if let Some(at) = json::first_too_deep(text) {
+    if let Some(offset) = json::first_too_deep(text) {
         return Err(format!(
             "nests deeper than {} levels at {}",
             json::MAX_DEPTH,
-            position(text, at)
+            position(text, offset)
         ));
     }
-    if let Some(at) = json::first_repeated_key(text) {
+    if let Some(offset) = json::first_repeated_key(text) {
         return Err(format!(
             "repeats a key of the same object at {}",
-            position(text, at)
+            position(text, offset)
         ));
     }
     Ok(())
 }
 
 /// Counts lines and columns as `serde_json` does: from 1, columns in bytes.
-fn position(text: &str, at: usize) -> String {
-    let before = &text[..at];
+fn position(text: &str, offset: usize) -> String {
+    let before = &text[..offset];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     format!(
         "line {} column {}",
         before.matches('\n').count() + 1,
-        at - line_start + 1
+        offset - line_start + 1
     )
 }
 

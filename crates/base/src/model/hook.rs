@@ -23,7 +23,7 @@ pub enum Command {
 /// The treatment of a run whose client is gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OnDisconnect {
-    /// The run goes on to its end or deadline.
+    /// The run continues to its end or deadline.
     Finish,
     /// The whole tree is killed.
     Kill,
@@ -62,7 +62,7 @@ pub struct Narrow {
 /// The hook itself.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// Whether it starts in a bound and granted workspace, whatever its profile's default.
+    /// Whether it starts in a bound and granted workspace, regardless of its profile's default.
     pub at_workspace: bool,
     /// The base of relative paths in its command; absolute. `None` = its working directory.
     pub base: Option<PathBuf>,
@@ -113,7 +113,7 @@ pub struct Event {
     pub raw: bool,
 }
 
-/// The backing of a command beside a consent.
+/// The backing of a command besides a consent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Backing {
     /// A runtime's list of commands, which the operator lets count as consent.

@@ -1,8 +1,8 @@
 //! Scans of JSON text that build no tree.
 //!
-//! Everything here takes text whose grammar `serde_json` has already accepted, so none of it needs to report a fault. Why
-//! not a visitor that decodes the values: it would refuse what is valid JSON but has no Rust value, such as numbers beyond
-//! `f64`, which must pass through unchanged.
+//! Everything here takes text whose grammar `serde_json` has already accepted, so none of it needs to report a fault. A
+//! visitor that decodes the values would refuse valid JSON without a Rust value, such as numbers beyond `f64`, which must
+//! pass through unchanged.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -17,12 +17,12 @@ pub fn without_comments(text: &str) -> String {
     while !rest.is_empty() {
         let (is_comment, end) = match rest.as_bytes() {
             [b'/', b'/', ..] => (true, rest.find(['\n', '\r'])),
-            [b'/', b'*', ..] => (true, rest[2..].find("*/").map(|at| at + 4)),
+            [b'/', b'*', ..] => (true, rest[2..].find("*/").map(|offset| offset + 4)),
             [b'"', ..] => (false, end_of_string(rest)),
             _ => {
                 let more = rest.char_indices().skip(1);
                 let mut more = more.filter(|(_, c)| matches!(c, '"' | '/'));
-                (false, more.next().map(|(at, _)| at))
+                (false, more.next().map(|(offset, _)| offset))
             }
         };
         let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
@@ -45,10 +45,10 @@ pub fn without_comments(text: &str) -> String {
 fn end_of_string(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let mut more = text.char_indices().skip(1);
-    more.find_map(|(at, c)| {
+    more.find_map(|(offset, c)| {
         let is_end = c == '"' && !is_escaped;
         is_escaped = c == '\\' && !is_escaped;
-        is_end.then_some(at + 1)
+        is_end.then_some(offset + 1)
     })
 }
 
@@ -78,9 +78,9 @@ pub fn first_too_deep(json: &str) -> Option<usize> {
             None
         }
         Punctuation::Colon | Punctuation::Text(_) => None,
-        Punctuation::Open(at) => {
+        Punctuation::Open(offset) => {
             depth += 1;
-            (depth > MAX_DEPTH).then_some(at)
+            (depth > MAX_DEPTH).then_some(offset)
         }
     })
 }
@@ -88,8 +88,8 @@ pub fn first_too_deep(json: &str) -> Option<usize> {
 /// Returns the byte offset of the first duplicate key in an object. Keys are equal if they are after decoding: `"a"` repeats
 /// `"\u0061"`.
 ///
-/// Keys are compared when their object ends. Why not a set of those seen: an event of nothing but keys would cost many
-/// times its own size.
+/// Keys are compared when their object ends. With a set of seen keys, an event of nothing but keys would cost many times
+/// its own size.
 pub fn first_repeated_key(json: &str) -> Option<usize> {
     let hashes = RandomState::new();
     let mut keys: Vec<OpenKey> = Vec::new();
@@ -175,15 +175,15 @@ enum Punctuation {
 
 fn marks(json: &str) -> impl Iterator<Item = Punctuation> {
     let bytes = json.as_bytes();
-    let mut at = 0;
+    let mut offset = 0;
     iter::from_fn(move || {
         loop {
-            let start = at;
-            at += 1;
+            let start = offset;
+            offset += 1;
             match bytes.get(start)? {
                 b'"' => {
-                    let end = string_end(bytes, at);
-                    at = end + 1;
+                    let end = string_end(bytes, offset);
+                    offset = end + 1;
                     return Some(Punctuation::Text(start + 1..end));
                 }
                 b':' => return Some(Punctuation::Colon),
@@ -211,12 +211,12 @@ fn repeated_key(json: &str, keys: &mut [OpenKey]) -> Option<usize> {
         .min()
 }
 
-/// Returns the offset of the closing quote of a string whose text starts at `at`.
-fn string_end(json: &[u8], mut at: usize) -> usize {
-    while let Some(byte) = json.get(at).filter(|byte| **byte != b'"') {
-        at += if *byte == b'\\' { 2 } else { 1 };
+/// Returns the offset of the closing quote of a string whose text starts at `offset`.
+fn string_end(json: &[u8], mut offset: usize) -> usize {
+    while let Some(byte) = json.get(offset).filter(|byte| **byte != b'"') {
+        offset += if *byte == b'\\' { 2 } else { 1 };
     }
-    at
+    offset
 }
 
 /// Decodes a string's escapes. A surrogate without its other half, which is valid JSON, stands for itself.
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn repeated_keys_are_found_in_any_object_and_spelling() {
-        for (json, at) in [
+        for (json, expected) in [
             (r#"{"a":1,"a":2}"#, Some(7)),
             (r#"{"a":1,"\u0061":2}"#, Some(7)),
             (r#"{"\ud83d\ude00":1,"😀":2}"#, Some(18)),
@@ -343,7 +343,7 @@ mod tests {
             ("[1,\"a\"]", None),
             ("7", None),
         ] {
-            assert_eq!(first_repeated_key(json), at, "{json}");
+            assert_eq!(first_repeated_key(json), expected, "{json}");
         }
     }
 }

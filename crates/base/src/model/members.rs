@@ -114,7 +114,7 @@ impl<'a> Members<'a> {
     /// Splits a document that was accepted, or of which only the members matter.
     pub fn parse_at_any_depth(text: &'a str) -> Result<Self, Fault> {
         let document: &RawValue = serde_json::from_str(text).map_err(|_| Fault::NotJson)?;
-        Self::of(document).ok_or(Fault::NotObject)
+        Self::from_value(document).ok_or(Fault::NotObject)
     }
 
     /// Splits an accepted event; an absent event has no members. Every matcher, template, built-in hook and contract
@@ -133,7 +133,7 @@ impl<'a> Members<'a> {
     }
 
     /// Splits a value of a document; `None` if it is no object.
-    pub fn of(value: &'a RawValue) -> Option<Self> {
+    pub fn from_value(value: &'a RawValue) -> Option<Self> {
         serde_json::from_str(value.get()).ok()
     }
 
@@ -203,7 +203,7 @@ pub fn number(value: &RawValue) -> Option<f64> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// Reads a string. Half of a surrogate pair is no Unicode and cannot be delivered: it becomes U+FFFD.
+/// Reads a string. Half of a surrogate pair is no Unicode and cannot be delivered, so U+FFFD replaces it.
 pub fn text(value: &RawValue) -> Option<String> {
     let Text(bytes) = serde_json::from_str(value.get()).ok()?;
     Some(lossy(&bytes).into_owned())

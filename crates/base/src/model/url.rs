@@ -4,7 +4,7 @@ use std::{fmt, net::Ipv6Addr};
 
 use http::uri::{Scheme, Uri};
 
-/// A URL of HTTP. `Display` omits what follows `?`, where tokens may be.
+/// A URL of HTTP. `Display` omits the text after `?`, where tokens may be.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Url {
     host: String,
@@ -70,7 +70,7 @@ impl Url {
         self.is_secure
     }
 
-    /// Returns its path, with what follows `?`.
+    /// Returns its path, with the text after `?`.
     #[must_use]
     pub fn path_and_query(&self) -> String {
         let query = self.query.as_ref().map(|query| format!("?{query}"));

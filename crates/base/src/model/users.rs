@@ -37,7 +37,7 @@ mod tests {
             (2000, 50, &[], true),
             (2000, 1, &[4, 50], true),
             (50, 1000, &[1000], false),
-            // Who was listed once may have left the group since.
+            // A listed member may have left the group since.
             (7, 7, &[], false),
             (0, 0, &[0], false),
         ] {

@@ -1,4 +1,5 @@
-//! Names of variables, and of what a call has beside its message: their spelling, those that hookjail sets, and those that requests or even profiles cannot set.
+//! Names of variables and of a call's metadata: their spelling, and which hookjail sets, requests cannot set, or even profiles
+//! cannot set.
 
 /// The metadata of a call that names the configuration file with which it expects its daemon to run.
 pub const CONFIGURATION: &str = "hookjail-configuration-bin";
@@ -155,7 +156,7 @@ pub fn settable(name: &str) -> Result<(), &'static str> {
     }
     if is_closed(name) {
         return Err(
-            "decides what code is found or loaded, or is the daemon's to set; nobody can set it for a hook",
+            "cannot be set for a hook, as it selects code to find or load, or is set by the daemon",
         );
     }
     Ok(())
@@ -166,7 +167,7 @@ pub fn is_closed(name: &str) -> bool {
     CLOSED.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Returns whether no request can set a variable, whatever its profile allows.
+/// Returns whether no request can set a variable, even if its profile allows it.
 pub fn is_closed_to_requests(name: &str) -> bool {
     is_closed(name) || PROFILE_ONLY.iter().any(|pattern| matches(pattern, name))
 }

@@ -33,7 +33,7 @@ const MOST_TITLE: usize = 100;
 const MOST_NAME: usize = 60;
 const MOST_TEXT: usize = 400;
 
-/// The means by which notices are shown.
+/// The program that shows notices.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Means {
     /// The operator's program and its arguments, before title and text.
@@ -109,21 +109,21 @@ impl Asked {
     ///
     /// Bytes that the hook wrote itself are read the same way. Nothing is read after the first that are no call.
     pub fn read(calls: &[u8]) -> Self {
-        let mut asked = Self::default();
+        let mut requested = Self::default();
         let cut = &calls[..calls.len().min(MOST_BYTES)];
         // The last word is cut where no NUL follows.
         let words = cut.split_inclusive(|byte| *byte == 0);
         let mut words = words.map(|word| word.strip_suffix(b"\0"));
         while let Some(count) = words.next() {
             match call(count, &mut words) {
-                Some((program, arguments)) => asked.take(&program, &arguments),
+                Some((program, arguments)) => requested.take(&program, &arguments),
                 None => {
-                    asked.dropped += 1;
+                    requested.dropped += 1;
                     break;
                 }
             }
         }
-        asked
+        requested
     }
 
     /// Adds the notice of a call. A sound belongs to the notice before it, if there is one.
@@ -192,7 +192,7 @@ pub fn shown_name(hook: &str) -> String {
     }
 }
 
-/// Returns a text in one line, of at most so many visible characters. No program reads it as an option.
+/// Returns a text in one line, of at most `most` visible characters. No program reads it as an option.
 fn plain(text: &str, most: usize) -> String {
     let visible = text
         .chars()

@@ -11,9 +11,9 @@ use super::{MAX_LAYERS, decoded::decode, secret::MIN_BYTES};
 
 /// Returns the value and every form of it that is searched for, each once.
 ///
-/// A value may look encoded itself. What decoding makes of it then is a form too, unless it is so short that it would be found in
+/// A value may look encoded itself. Its decoded form then is a form too, unless it is so short that it would be found in
 /// unrelated texts.
-pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
+pub(super) fn all(value: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut forms = BTreeSet::from([value.to_vec()]);
     // Where a value is no UTF-8, texts show it with replacement characters.
     forms.insert(String::from_utf8_lossy(value).into_owned().into_bytes());
@@ -29,9 +29,9 @@ pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
 
 /// Returns the base64 characters that only the value determines, for each of three alignments.
 ///
-/// Three bytes are four characters. A value that begins after one or two bytes of a group shares a character with them,
-/// and one that ends within a group shares its last character with the bytes after it; shared characters and the
-/// padding are left out.
+/// Three bytes are four characters. A value that begins after one or two bytes of a group shares a character with them.
+/// A value that ends within a group shares its last character with the bytes after it. Shared characters and the padding
+/// are left out.
 fn base64(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let alphabets = [STANDARD_NO_PAD, URL_SAFE_NO_PAD];
     alphabets.into_iter().flat_map(move |alphabet| {

@@ -104,7 +104,7 @@ impl Redactor {
                 });
             }
             longest = longest.max(value.len());
-            for form in forms::of(&value) {
+            for form in forms::all(&value) {
                 literals.push(form);
                 owners.push(owner);
             }
@@ -152,29 +152,29 @@ impl Redactor {
         } else {
             0
         };
-        let mut to = if cut.after {
+        let mut end = if cut.after {
             bytes.len().saturating_sub(self.reach)
         } else {
             bytes.len()
         };
         for (span, _) in &spans {
             // A complete match is kept as its marker instead of being dropped.
-            if span.start < to && to < span.end {
-                to = span.end;
+            if span.start < end && end < span.end {
+                end = span.end;
             }
             if span.start < from && from < span.end {
                 from = span.start;
             }
         }
-        if from >= to {
+        if from >= end {
             return Cow::Borrowed(&[]);
         }
-        let within = |(span, _): &(Range<usize>, usize)| from <= span.start && span.end <= to;
+        let within = |(span, _): &(Range<usize>, usize)| from <= span.start && span.end <= end;
         let marked = |(span, owner): (Range<usize>, usize)| {
             (span.start - from..span.end - from, &*self.markers[owner])
         };
         let spans: Vec<_> = spans.into_iter().filter(within).map(marked).collect();
-        let kept = &bytes[from..to];
+        let kept = &bytes[from..end];
         replaced(kept, spans).map_or(Cow::Borrowed(kept), Cow::Owned)
     }
 
@@ -215,7 +215,7 @@ impl Redactor {
 
     /// Returns the places of secrets in a text, and whose they are.
     ///
-    /// Values are also searched in what decoding makes of the text, again and again, with the places in the text itself.
+    /// Values are also searched in the text's decoded forms, repeatedly, with the places in the text itself.
     fn spans(&self, bytes: &[u8]) -> Vec<(Range<usize>, usize)> {
         let patterns = self.patterns.iter().flat_map(|(owner, pattern)| {
             let found = pattern.find_iter(bytes).filter(|found| !found.is_empty());

@@ -127,7 +127,7 @@ pub struct SecretError {
 pub enum SecretProblem {
     /// systemd passed no credentials.
     #[error(
-        "`CREDENTIALS_DIRECTORY` is not set; a unit gets it with `LoadCredential=`, elsewhere give `file` or `env`"
+        "`CREDENTIALS_DIRECTORY` is not set; add `LoadCredential=` to the unit, or use `file` or `env`"
     )]
     NoCredentials,
     /// The variable is not set.
@@ -146,11 +146,11 @@ pub enum SecretProblem {
         source: io::Error,
     },
     /// The value is too long.
-    #[error("it has more than {MAX_BYTES} bytes")]
+    #[error("the value has more than {MAX_BYTES} bytes")]
     TooLong,
     /// The value is so short that it would match ordinary text.
     #[error(
-        "it has {bytes} bytes; {MIN_BYTES} is the least, as shorter ones stand in ordinary texts"
+        "the value has {bytes} bytes; use at least {MIN_BYTES}, as shorter values occur in ordinary text"
     )]
     TooShort {
         /// Its length.

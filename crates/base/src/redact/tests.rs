@@ -122,7 +122,7 @@ fn a_secret_of_which_every_character_is_encoded_is_found() {
             let around = redactor.text(&format!("<{written}>")).into_owned();
             assert_eq!(around.replace('"', ""), "<[redacted:key]>", "{written}");
         }
-        // What is encoded and no secret stays as it is.
+        // Encoded text that is no secret stays as it is.
         for other in wholly_encoded("sup3r-secret") {
             assert_eq!(redactor.text(&other), *other);
         }
@@ -167,7 +167,7 @@ fn nothing_of_a_secret_is_left_at_a_cut_end() {
     let encoded = wholly_encoded("0123456789abcdef").into_iter();
     let encoded = encoded.map(String::into_bytes);
     // Each is cut in every place.
-    for form in forms::of(value).into_iter().chain(encoded) {
+    for form in forms::all(value).into_iter().chain(encoded) {
         for cut in 1..form.len() {
             let head = [&filler, &form[..cut]].concat();
             let after = Cut {
@@ -185,7 +185,7 @@ fn nothing_of_a_secret_is_left_at_a_cut_end() {
             assert!(left.iter().all(|byte| *byte == b'-'), "{cut}");
         }
     }
-    // What reaches from the part that is kept into the one that is dropped was found whole, and keeps its marker.
+    // A secret that reaches from the kept part into the dropped one was found whole, and keeps its marker.
     let rest = vec![b'-'; redactor.reach() - 6];
     let whole = [&filler, &value[..], &rest].concat();
     let after = Cut {

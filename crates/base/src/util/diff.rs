@@ -14,16 +14,16 @@ const MAX_DIFF_BYTES: usize = 64 * 1024;
 /// Marks a last line without an end.
 const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
-/// Returns the unified diff of two texts, each with its name. Why not by `TextDiff`: it compiles every algorithm, which is a
-/// twentieth of the program.
-pub fn unified((from, old): (&str, &str), (to, new): (&str, &str)) -> String {
+/// Returns the unified diff of two texts, each with its name. `TextDiff` is not used, as its algorithms would be a twentieth of
+/// the program.
+pub fn unified((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
     let old: Vec<_> = old.split_inclusive('\n').collect();
     let new: Vec<_> = new.split_inclusive('\n').collect();
     let deadline = Instant::now() + Duration::from_millis(200);
     let mut hook = Replace::new(Capture::new());
     let (all_old, all_new) = (0..old.len(), 0..new.len());
     let Ok(()) = myers::diff_deadline(&mut hook, &old, all_old, &new, all_new, Some(deadline));
-    let mut text = format!("--- {from}\n+++ {to}\n");
+    let mut text = format!("--- {old_name}\n+++ {new_name}\n");
     for hunk in group_diff_ops(hook.into_inner().into_ops(), 3) {
         text.push_str(&format!("{}\n", UnifiedHunkHeader::new(&hunk)));
         for (tag, lines) in hunk.iter().flat_map(|op| op.iter_slices(&old, &new)) {
@@ -36,7 +36,7 @@ pub fn unified((from, old): (&str, &str), (to, new): (&str, &str)) -> String {
     if text.len() > MAX_DIFF_BYTES {
         let end = (0..=MAX_DIFF_BYTES)
             .rev()
-            .find(|at| text.is_char_boundary(*at));
+            .find(|index| text.is_char_boundary(*index));
         text.truncate(end.unwrap_or_default());
         text.push_str("\n… the rest of the diff is not shown\n");
     }

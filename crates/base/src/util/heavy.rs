@@ -17,7 +17,7 @@ const MAX_OF_EACH: usize = 2;
 
 static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(MAX_AT_ONCE, MAX_OF_EACH));
 
-/// Runs a uid's work in place, or by [`beside`] where there are many bytes.
+/// Runs a uid's work in place, or by [`offload`] where there are many bytes.
 pub async fn sized<T: Send + 'static>(
     uid: u32,
     bytes: usize,
@@ -26,12 +26,12 @@ pub async fn sized<T: Send + 'static>(
     if bytes < LARGE_BYTES {
         work()
     } else {
-        beside(uid, work).await
+        offload(uid, work).await
     }
 }
 
 /// Runs a uid's work on a blocking thread, in turn with other uids.
-pub async fn beside<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> T {
+pub async fn offload<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> T {
     let turn = TURNS.turn(uid).await;
     let done = spawn_blocking(move || {
         // Held until the thread is done, even if the caller no longer waits.
@@ -56,12 +56,15 @@ mod tests {
 
     #[tokio::test]
     async fn only_large_work_leaves_the_thread() {
-        let here = thread::current().id();
+        let this_thread = thread::current().id();
         assert_eq!(
             sized(0, LARGE_BYTES - 1, || thread::current().id()).await,
-            here
+            this_thread
         );
-        assert_ne!(sized(0, LARGE_BYTES, || thread::current().id()).await, here);
+        assert_ne!(
+            sized(0, LARGE_BYTES, || thread::current().id()).await,
+            this_thread
+        );
     }
 
     #[tokio::test]
@@ -72,7 +75,7 @@ mod tests {
         let stopped = std::sync::Arc::new(std::sync::Mutex::new(stopped));
         for _ in 0..MAX_OF_EACH {
             let (stopped, began) = (stopped.clone(), began.clone());
-            let work = beside(UID, move || {
+            let work = offload(UID, move || {
                 began.send(()).ok();
                 stopped.lock().map(|stopped| stopped.recv().ok()).ok();
             });
@@ -84,13 +87,13 @@ mod tests {
         }
         let short = std::time::Duration::from_millis(50);
         assert!(
-            tokio::time::timeout(short, beside(UID, || ()))
+            tokio::time::timeout(short, offload(UID, || ()))
                 .await
                 .is_err()
         );
         // Another uid's is done meanwhile.
-        beside(UID + 1, || ()).await;
+        offload(UID + 1, || ()).await;
         drop(stop);
-        beside(UID, || ()).await;
+        offload(UID, || ()).await;
     }
 }

@@ -108,7 +108,7 @@ pub fn shows_changes(directory: impl AsFd) -> bool {
     fstatfs(directory).is_ok_and(|found| known.contains(&found.filesystem_type()))
 }
 
-/// Returns whether a directory's change time shows each change of a name in it. Of no file system here that is known.
+/// Returns whether a directory's change time shows each change of a name in it. `false` on systems other than Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn shows_changes(_directory: impl AsFd) -> bool {
     false
@@ -119,12 +119,15 @@ pub fn shows_changes(_directory: impl AsFd) -> bool {
 /// # Errors
 ///
 /// Returns the error of opening it.
-pub fn open_directory<P: ?Sized + nix::NixPath>(at: impl AsFd, path: &P) -> io::Result<OwnedFd> {
+pub fn open_directory<P: ?Sized + nix::NixPath>(
+    parent: impl AsFd,
+    path: &P,
+) -> io::Result<OwnedFd> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    Ok(openat(at, path, flags, Mode::empty())?)
+    Ok(openat(parent, path, flags, Mode::empty())?)
 }
 
-/// Returns the entries of a directory with their types, `File` for whatever is neither a directory nor a link.
+/// Returns the entries of a directory with their types, `File` for anything but directories and links.
 ///
 /// # Errors
 ///
@@ -138,7 +141,7 @@ pub fn entries(directory: &OwnedFd) -> io::Result<Entries> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        // Some file systems do not say.
+        // Some file systems do not report it.
         let kind = entry
             .file_type()
             .or_else(|| kind_of(directory.as_fd(), name).ok());
@@ -147,7 +150,7 @@ pub fn entries(directory: &OwnedFd) -> io::Result<Entries> {
     Ok(found)
 }
 
-/// Returns the type of an entry, `File` for whatever is neither a directory nor a link.
+/// Returns the type of an entry, `File` for anything but directories and links.
 ///
 /// # Errors
 ///

@@ -31,16 +31,16 @@ pub enum PemProblem {
         mode: u32,
     },
     /// The file cannot be read.
-    #[error("it cannot be read: {0}")]
+    #[error("the file cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// The file lacks what is expected.
-    #[error("it has no {0} in PEM form")]
+    /// The file lacks the expected part.
+    #[error("the file has no {0} in PEM form")]
     Lacks(&'static str),
     /// The file is too long.
-    #[error("it has more than {MAX_BYTES} bytes")]
+    #[error("the file has more than {MAX_BYTES} bytes")]
     Long,
     /// The file is not PEM.
-    #[error("it is not PEM: {0}")]
+    #[error("the file is not PEM: {0}")]
     Syntax(#[from] rustls::pki_types::pem::Error),
     /// Another user could have changed the file.
     #[error(transparent)]

@@ -19,7 +19,7 @@ impl Presence {
     /// # Errors
     ///
     /// Fails if the file does not exist or cannot be examined.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub fn new(path: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(path)?;
         Ok(Self {
             identity: (found.dev(), found.ino()),
@@ -38,7 +38,7 @@ impl Presence {
     ///
     /// Fails if the path cannot be examined.
     pub fn is_there(&self) -> io::Result<bool> {
-        match Self::of(&self.path) {
+        match Self::new(&self.path) {
             Ok(found) => Ok(found.identity == self.identity),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),

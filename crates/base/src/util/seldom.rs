@@ -1,6 +1,7 @@
-//! Limits the lines of the log that clients, or what goes on failing, could fill it with.
+//! Limits the lines of the log that clients or lasting failures could fill it with.
 //!
-//! Of each kind the first few lines within a window are written. The others are counted, and the next line says how many.
+//! Of each kind the first few lines within a window are written. The others are counted, and the next line contains their
+//! number.
 
 use std::{
     collections::HashMap,
@@ -20,12 +21,12 @@ pub struct Lines<K> {
     windows: HashMap<K, Window>,
 }
 
-/// What one kind's lines came to since its window began.
+/// Counters of one kind's lines since its window began.
 #[derive(Debug)]
 struct Window {
     began: Instant,
     lines: u32,
-    /// What has no line.
+    /// Number of events without a line.
     more: u64,
 }
 
@@ -49,7 +50,7 @@ impl<K: Eq + Hash> Lines<K> {
         self.windows.contains_key(kind)
     }
 
-    /// Returns whether what happened `count` times has a line; otherwise counts it.
+    /// Returns whether `count` events have a line; otherwise counts them.
     pub fn take(&mut self, kind: K, count: u64, now: Instant) -> bool {
         let window = self.windows.entry(kind).or_insert(Window {
             began: now,
@@ -64,13 +65,13 @@ impl<K: Eq + Hash> Lines<K> {
         false
     }
 
-    /// Ends the windows that are over. Returns what had no line in them.
-    pub fn over(&mut self, now: Instant) -> Vec<(K, u64)> {
+    /// Ends the expired windows. Returns the numbers of events without a line in them.
+    pub fn take_expired(&mut self, now: Instant) -> Vec<(K, u64)> {
         let length = self.window;
         self.end(|window| now.duration_since(window.began) >= length)
     }
 
-    /// Ends all windows. Returns what had no line in them.
+    /// Ends all windows. Returns the numbers of events without a line in them.
     pub fn finish(&mut self) -> Vec<(K, u64)> {
         self.end(|_| true)
     }
@@ -93,12 +94,12 @@ impl Default for Seldom {
 }
 
 impl Seldom {
-    /// Writes it once in each such time.
+    /// Writes the line once in each window.
     pub fn every(window: Duration) -> Self {
         Self(Mutex::new(Lines::new(1, window)))
     }
 
-    /// Returns how often it was not written since the last time, if it is to be written now.
+    /// Returns the number of suppressed lines since the last one, if the line is due now.
     pub fn say(&self) -> Option<u64> {
         self.say_of(1, Instant::now())
     }
@@ -106,7 +107,7 @@ impl Seldom {
     /// Returns the same where the line is about `count`.
     pub fn say_of(&self, count: u64, now: Instant) -> Option<u64> {
         let mut lines = self.lines();
-        let unsaid = lines.over(now).iter().map(|(_, more)| more).sum();
+        let unsaid = lines.take_expired(now).iter().map(|(_, more)| more).sum();
         lines.take((), count, now).then_some(unsaid)
     }
 
@@ -129,8 +130,8 @@ mod tests {
         assert!(lines.take('b', 1, now));
         assert!(lines.has(&'b') && !lines.has(&'c'));
 
-        assert_eq!(lines.over(now + WINDOW / 2), []);
-        assert_eq!(lines.over(now + WINDOW), [('a', 6)]);
+        assert_eq!(lines.take_expired(now + WINDOW / 2), []);
+        assert_eq!(lines.take_expired(now + WINDOW), [('a', 6)]);
         assert_eq!(lines.windows(), 0);
         assert!(lines.take('a', 1, now + WINDOW));
         assert_eq!(lines.finish(), []);

@@ -69,20 +69,20 @@ impl Shares {
     /// Takes the amount that `wanted` returns for the amount available to a uid.
     fn take(&self, uid: u32, wanted: impl FnOnce(usize) -> usize) -> usize {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = taken.by_uid.get(&uid).copied().unwrap_or_default();
+        let held = taken.by_uid.get(&uid).copied().unwrap_or_default();
         let left = self.most.saturating_sub(taken.all);
-        let may = if own == 0 {
+        let may = if held == 0 {
             left
         } else {
-            // At most as much that its own is then `TIMES_WHAT_IS_LEFT` times the rest.
+            // At most as much that its share is then `TIMES_WHAT_IS_LEFT` times the rest.
             let most = left.saturating_mul(TIMES_WHAT_IS_LEFT);
-            most.saturating_sub(own) / (TIMES_WHAT_IS_LEFT + 1)
+            most.saturating_sub(held) / (TIMES_WHAT_IS_LEFT + 1)
         };
         let more = wanted(may);
         if more > 0 {
             taken.all += more;
             taken.peak = taken.peak.max(taken.all);
-            taken.by_uid.insert(uid, own + more);
+            taken.by_uid.insert(uid, held + more);
         }
         more
     }
@@ -90,9 +90,9 @@ impl Shares {
     fn give_back(&self, uid: u32, held: usize) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.all = taken.all.saturating_sub(held);
-        let own = taken.by_uid.remove(&uid).unwrap_or_default();
-        if own > held {
-            taken.by_uid.insert(uid, own - held);
+        let former = taken.by_uid.remove(&uid).unwrap_or_default();
+        if former > held {
+            taken.by_uid.insert(uid, former - held);
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(all_of(&second), 192);
         assert!(!shares.share(1).grow(1), "another share is no way to more");
         let third = shares.share(3);
-        assert!(third.grow(64), "who has nothing takes what is left");
+        assert!(third.grow(64), "a uid without a share takes the rest");
         assert!(!shares.share(4).grow(1));
         drop((first, third));
         assert!(second.grow(500), "the others are gone");

@@ -25,18 +25,18 @@ const ROOT: u32 = 0;
 /// Error of opening a trusted file or directory.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// A system call failed.
+    /// A syscall failed.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The file is not of the expected kind.
-    #[error("it is not a {expected}; move it away")]
+    #[error("the path is not a {expected}; move it away")]
     Kind {
         /// The expected kind.
         expected: &'static str,
     },
     /// Another user owns the file.
     #[error(
-        "it belongs to uid {found}; it must belong to uid {expected}: `chown` it or move it away"
+        "the path belongs to uid {found}, not to uid {expected}; change it with `chown`, or move it away"
     )]
     Owner {
         /// The uid that it must belong to.
@@ -45,7 +45,7 @@ pub enum Untrusted {
         found: u32,
     },
     /// The last component of the path is a symbolic link.
-    #[error("it is a symbolic link; put the file itself there")]
+    #[error("the path is a symbolic link; put the file itself there")]
     Symlink,
     /// The file's group or everybody can write it.
     #[error("others can write it (mode {mode:04o}); check its content, then `chmod go-w` it")]
@@ -108,7 +108,7 @@ pub fn regular(file: File) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is no regular file",
+            "not a regular file",
         )),
     }
 }
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(metadata.uid(), geteuid().as_raw());
         assert_eq!(metadata.mode() & 0o7777, 0o600);
 
-        // An owner that cannot be set leaves the former file, and nothing beside it.
+        // An owner that cannot be set leaves the former file, and no other.
         if !is_root {
             let failed = replace_in(
                 &directory,

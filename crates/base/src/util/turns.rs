@@ -21,8 +21,8 @@ pub struct Turns {
     uids: Mutex<HashMap<u32, Weak<Semaphore>>>,
 }
 
-/// A turn, held while the work lasts. It must not end when the caller stops waiting, or cancelled calls would make room
-/// for more work.
+/// A turn, held while the work lasts. Work keeps its turn when the caller stops waiting, or cancelled calls would make
+/// room for more work.
 #[derive(Debug)]
 pub struct Turn {
     all: Option<OwnedSemaphorePermit>,
@@ -42,26 +42,29 @@ impl Turns {
 
     /// Waits for a turn of a uid. Dropping the future ends the wait.
     pub async fn turn(&self, uid: u32) -> Turn {
-        let own = {
+        let semaphore = {
             let mut uids = self.uids.lock().unwrap_or_else(PoisonError::into_inner);
-            uids.retain(|_, own| own.strong_count() > 0);
+            uids.retain(|_, semaphore| semaphore.strong_count() > 0);
             let known = uids.get(&uid).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {
-                let own = Arc::new(Semaphore::new(self.of_each));
-                uids.insert(uid, Arc::downgrade(&own));
-                own
+                let semaphore = Arc::new(Semaphore::new(self.of_each));
+                uids.insert(uid, Arc::downgrade(&semaphore));
+                semaphore
             })
         };
         // The uid's own semaphore first, so that the queue for `all` has only a few of each uid. Neither semaphore is
         // ever closed; an error would only mean unlimited work.
-        let own = own.acquire_owned().await.ok();
+        let semaphore = semaphore.acquire_owned().await.ok();
         let all = Arc::clone(&self.all).acquire_owned().await.ok();
-        Turn { all, own }
+        Turn {
+            all,
+            own: semaphore,
+        }
     }
 }
 
 impl Turn {
-    /// Runs work of this turn. Work that takes longer than `patience` gives up the turn and goes on, so that it does
+    /// Runs work of this turn. Work that takes longer than `patience` gives up the turn and continues, so that it does
     /// not delay others.
     pub async fn spend<T>(&mut self, patience: Duration, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);

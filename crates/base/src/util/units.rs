@@ -89,15 +89,15 @@ pub struct OptionalCpus(pub Option<u32>);
 const CPUS: [u32; 2] = [10, 1_000_000];
 
 impl OptionalCpus {
-    /// Returns the limit of so many processors, to a thousandth.
-    fn of(cpus: f64) -> Option<Self> {
+    /// Returns the limit of a number of processors, to a thousandth.
+    fn from_count(cpus: f64) -> Option<Self> {
         let thousandths = (cpus * 1000.0).round();
         let [least, most] = CPUS;
         let holds = (f64::from(least)..=f64::from(most)).contains(&thousandths);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "it is a whole number within the range"
+            reason = "a whole number within the range"
         )]
         holds.then_some(Self(Some(thousandths as u32)))
     }
@@ -146,18 +146,18 @@ impl Visitor<'_> for Processors {
 
     fn visit_i64<E: de::Error>(self, cpus: i64) -> Result<OptionalCpus, E> {
         let small = i32::try_from(cpus).ok();
-        let limit = small.and_then(|cpus| OptionalCpus::of(cpus.into()));
+        let limit = small.and_then(|cpus| OptionalCpus::from_count(cpus.into()));
         limit.ok_or_else(|| E::invalid_value(de::Unexpected::Signed(cpus), &self))
     }
 
     fn visit_u64<E: de::Error>(self, cpus: u64) -> Result<OptionalCpus, E> {
         let small = u32::try_from(cpus).ok();
-        let limit = small.and_then(|cpus| OptionalCpus::of(cpus.into()));
+        let limit = small.and_then(|cpus| OptionalCpus::from_count(cpus.into()));
         limit.ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(cpus), &self))
     }
 
     fn visit_f64<E: de::Error>(self, cpus: f64) -> Result<OptionalCpus, E> {
-        let limit = OptionalCpus::of(cpus);
+        let limit = OptionalCpus::from_count(cpus);
         limit.ok_or_else(|| E::invalid_value(de::Unexpected::Float(cpus), &self))
     }
 

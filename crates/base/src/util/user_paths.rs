@@ -57,7 +57,7 @@ impl UserPaths {
         Some(base.join("hookjail/hookjail.toml"))
     }
 
-    /// Returns the default directory of profiles, which lies beside the default configuration.
+    /// Returns the default directory of profiles, which lies next to the default configuration.
     pub fn profiles(&self) -> Option<PathBuf> {
         Some(self.config_file()?.with_file_name("profiles"))
     }
@@ -144,7 +144,7 @@ pub fn absolute_variable(name: &str) -> Option<PathBuf> {
 
 /// Returns systemd's runtime directory of this user, for environments that do not name it.
 ///
-/// It exists while the user is logged in, and belongs to that user alone.
+/// The directory exists while the user is logged in, and belongs to that user alone.
 fn usual_runtime(users: &str) -> Option<PathBuf> {
     let uid = geteuid().as_raw();
     let path = Path::new(users).join(uid.to_string());
@@ -167,15 +167,15 @@ mod tests {
     fn a_runtime_directory_that_nobody_names_is_the_users_own_or_none() {
         let users = tempfile::tempdir().unwrap();
         let users = users.path().to_str().unwrap();
-        let own = Path::new(users).join(nix::unistd::geteuid().to_string());
+        let own_directory = Path::new(users).join(nix::unistd::geteuid().to_string());
         assert_eq!(usual_runtime(users), None);
-        std::fs::create_dir(&own).unwrap();
-        for (mode, expected) in [(0o700, Some(&own)), (0o770, None), (0o702, None)] {
-            std::fs::set_permissions(&own, Permissions::from_mode(mode)).unwrap();
+        std::fs::create_dir(&own_directory).unwrap();
+        for (mode, expected) in [(0o700, Some(&own_directory)), (0o770, None), (0o702, None)] {
+            std::fs::set_permissions(&own_directory, Permissions::from_mode(mode)).unwrap();
             assert_eq!(usual_runtime(users).as_ref(), expected, "{mode:o}");
         }
-        std::fs::remove_dir(&own).unwrap();
-        std::os::unix::fs::symlink("/", &own).unwrap();
+        std::fs::remove_dir(&own_directory).unwrap();
+        std::os::unix::fs::symlink("/", &own_directory).unwrap();
         assert_eq!(usual_runtime(users), None);
     }
 
@@ -194,11 +194,11 @@ mod tests {
             xdg_runtime: Some("/run/user/1000".into()),
             ..UserPaths::default()
         };
-        let own = PathBuf::from("/run/user/1000/hookjail/hookjail.sock");
+        let own_socket = PathBuf::from("/run/user/1000/hookjail/hookjail.sock");
         let system = PathBuf::from(SYSTEM_SOCKET);
-        assert_eq!(user.sockets(), [own.clone(), system.clone()]);
+        assert_eq!(user.sockets(), [own_socket.clone(), system.clone()]);
         // Consents of `hookjail install` are in the user's own list, which the system's daemon does not read.
-        assert_eq!(user.own_sockets(), [own]);
+        assert_eq!(user.own_sockets(), [own_socket]);
         let root = UserPaths { root: true, ..user };
         assert_eq!(root.sockets(), [&*system]);
         assert_eq!(root.own_sockets(), [&*system]);

@@ -285,7 +285,7 @@ fn response(end: &End<'_>) -> Result<Verdict, Skip> {
         warnings: typed(given("warnings"), "warnings", texts)?.unwrap_or_default(),
         ..Verdict::default()
     };
-    let metadata = typed(given("metadata"), "metadata", Members::of)?;
+    let metadata = typed(given("metadata"), "metadata", Members::from_value)?;
     verdict.metadata = metadata.and_then(|_| given("metadata")).map(Json::of);
     let (context, is_single) = match given("additionalContext") {
         None => (Vec::new(), false),

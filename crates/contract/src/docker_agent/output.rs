@@ -125,7 +125,9 @@ pub(super) fn beside(end: &End<'_>) -> Beside {
         said.map(|text| text.trim().to_owned())
             .filter(|text| !text.is_empty())
     };
-    let specific = field(&members, SPECIFIC, Members::of).ok().flatten();
+    let specific = field(&members, SPECIFIC, Members::from_value)
+        .ok()
+        .flatten();
     let permission = specific.and_then(|specific| {
         field(&specific, "permission_decision_reason", text)
             .ok()
@@ -200,7 +202,7 @@ impl Output {
         if is_strict {
             check_keys(members, |key| is_among(&FIELDS, key))?;
         }
-        if let Some(specific) = field(members, SPECIFIC, Members::of)? {
+        if let Some(specific) = field(members, SPECIFIC, Members::from_value)? {
             output.read_specific(&specific)?;
             if is_strict {
                 check_keys(&specific, |key| is_among(&SPECIFIC_FIELDS, key))?;
@@ -432,7 +434,7 @@ fn permission(text: &str) -> Result<Option<Decision>, Fault> {
 }
 
 fn map(value: &RawValue) -> Option<Json> {
-    let members = Members::of(value)?;
+    let members = Members::from_value(value)?;
     let mut patch = Patch::default();
     for (name, value) in members.iter() {
         patch.put(&name, Json::of(value));
@@ -442,13 +444,13 @@ fn map(value: &RawValue) -> Option<Json> {
 
 fn list(value: &RawValue) -> Option<Json> {
     let messages: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
-    let is_message = |value: &&RawValue| Members::of(value).is_some();
+    let is_message = |value: &&RawValue| Members::from_value(value).is_some();
     messages.iter().all(is_message).then(|| Json::of(value))
 }
 
 /// Reads a map of strings, where `null` is an empty one.
 fn strings(value: &RawValue) -> Option<Json> {
-    let members = Members::of(value)?;
+    let members = Members::from_value(value)?;
     let mut patch = Patch::default();
     for (name, value) in members.iter() {
         let is_none = is_null(value);

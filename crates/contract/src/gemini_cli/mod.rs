@@ -149,7 +149,7 @@ fn united(configs: &[Json]) -> Json {
     let mut modes = BTreeSet::new();
     let mut names = BTreeSet::new();
     for config in configs {
-        let members = Members::of(config.raw()).unwrap_or_default();
+        let members = Members::from_value(config.raw()).unwrap_or_default();
         modes.extend(members.last("mode").and_then(members::text));
         let allowed = members.last("allowedFunctionNames");
         names.extend(allowed.and_then(members::texts).unwrap_or_default());

@@ -605,7 +605,7 @@ mod tests {
             .map(|number| {
                 let path = directory.path().join(number.to_string());
                 std::fs::write(&path, "").unwrap();
-                Presence::of(&path).unwrap()
+                Presence::new(&path).unwrap()
             })
             .collect();
         let first = sockets[0].clone();

@@ -32,7 +32,7 @@ pub(super) async fn verdict(
     let limits = [request.timeout.or(contracts), call.caller_timeout];
     let limit = limits.into_iter().flatten().min().unwrap_or(Duration::MAX);
     // Searching a long conversation takes time, and a database of users on another machine may never answer.
-    let verdict = heavy::beside(uid, move || {
+    let verdict = heavy::offload(uid, move || {
         let names = match builtin {
             Builtin::AddUserInfo => names(uid),
             Builtin::AddDate

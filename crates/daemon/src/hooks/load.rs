@@ -328,7 +328,7 @@ mod tests {
             );
         };
         // Somebody else's file, a file that others can write, and one without sense.
-        refused(load(user.uid + 1), "belongs to uid");
+        refused(load(user.uid + 1), "the path belongs to uid");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         refused(load(user.uid), "others can write it");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();

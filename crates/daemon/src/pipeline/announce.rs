@@ -156,6 +156,6 @@ fn axes(run: &Run) -> Vec<AxisLine> {
     run.prepared
         .axes()
         .iter()
-        .map(|(axis, coverage)| AxisLine::new(axis, *run.policy.demands.of(axis), coverage))
+        .map(|(axis, coverage)| AxisLine::new(axis, *run.policy.demands.get(axis), coverage))
         .collect()
 }

@@ -122,8 +122,8 @@ impl Interpreted {
                 event.redact(redactor);
             }
             Redacted {
-                stderr: RedactedOutput::of(stderr, redactor),
-                stdout: RedactedOutput::of(stdout, redactor),
+                stderr: RedactedOutput::new(stderr, redactor),
+                stdout: RedactedOutput::new(stdout, redactor),
                 redaction,
             }
         });

@@ -90,7 +90,7 @@ impl RefusalLog {
     }
 
     fn summarize(&self, now: Instant) {
-        let silent = self.lines().over(now);
+        let silent = self.lines().take_expired(now);
         summarize(silent);
     }
 
@@ -188,6 +188,6 @@ mod tests {
         assert!(take(0, REASON) && take(most, Some(Reason::Overloaded)));
         assert_eq!(lines.windows(), MAX_WINDOWS + 2);
         let unsaid = u64::from(2 * most - 10);
-        assert_eq!(lines.over(now + WINDOW), [((None, REASON), unsaid)]);
+        assert_eq!(lines.take_expired(now + WINDOW), [((None, REASON), unsaid)]);
     }
 }

@@ -99,7 +99,7 @@ impl Operators {
             |_| Vec::new(),
             |selected| {
                 let axes = selected.prepared.axes().iter();
-                axes.map(|(axis, coverage)| axis_report(axis, coverage, *policy.demands.of(axis)))
+                axes.map(|(axis, coverage)| axis_report(axis, coverage, *policy.demands.get(axis)))
                     .collect()
             },
         );

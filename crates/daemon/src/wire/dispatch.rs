@@ -83,7 +83,7 @@ impl HookServer {
             (fingerprint, hooks.read(message, peer))
         };
         let (fingerprint, read) = if compiles {
-            heavy::beside(uid, read).await
+            heavy::offload(uid, read).await
         } else {
             heavy::sized(uid, bytes, read).await
         };

@@ -171,7 +171,7 @@ fn confinement(run: &Run, hook: &EndedHook) -> pb::Confinement {
             .prepared
             .axes()
             .iter()
-            .map(|(axis, coverage)| axis_report(axis, coverage, *run.policy.demands.of(axis)))
+            .map(|(axis, coverage)| axis_report(axis, coverage, *run.policy.demands.get(axis)))
             .collect(),
         backend: run.prepared.backend.as_str().to_owned(),
         confirmed: hook.setup.confirmed,

@@ -137,7 +137,7 @@ fn evidence(
             control: proof.map(|proof| legs(&proof.control)).unwrap_or_default(),
             deny: proof.map(|proof| legs(&proof.deny)).unwrap_or_default(),
             fix: sandbox.remedy(axis, policy),
-            report: Some(axis_report(axis, coverage, *policy.demands.of(axis))),
+            report: Some(axis_report(axis, coverage, *policy.demands.get(axis))),
         }
     };
     prepared.axes().iter().map(axis).collect()

@@ -146,7 +146,7 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
     Ok(pb::PreviewResponse {
         confinement: Some(pb::Confinement {
             axes: axes
-                .map(|(axis, coverage)| axis_report(axis, coverage, *policy.demands.of(axis)))
+                .map(|(axis, coverage)| axis_report(axis, coverage, *policy.demands.get(axis)))
                 .collect(),
             backend: run.prepared.backend.as_str().to_owned(),
             confirmed: confines,
@@ -182,7 +182,7 @@ fn withheld(withheld: &Withheld) -> pb::Evidence {
 }
 
 fn limits(limits: &Limits, prepared: &Prepared) -> pb::Limits {
-    let enforced = |axis| matches!(prepared.axes().of(axis), Coverage::Enforced { .. });
+    let enforced = |axis| matches!(prepared.axes().get(axis), Coverage::Enforced { .. });
     let scratch = match prepared.backend {
         BackendName::CONTAINER => Some(limits.scratch_in_memory()),
         backend => limits.scratch.filter(|_| backend.confines()),

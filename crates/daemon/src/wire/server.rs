@@ -133,7 +133,7 @@ impl Incoming {
         let listener = bound.map_err(error("listen on the socket"))?;
         fs::set_permissions(path, fs::Permissions::from_mode(mode))
             .map_err(error("set the mode of the socket"))?;
-        let bound = Presence::of(path).map_err(error("find the socket"))?;
+        let bound = Presence::new(path).map_err(error("find the socket"))?;
         let incoming = Self::inherited(listener).map_err(error("listen on the socket"))?;
         Ok((incoming, bound))
     }

@@ -340,8 +340,7 @@ pub struct Appended {
 pub enum JournalError {
     /// The last record was changed, so nothing can follow it.
     #[error(
-        "the last record of `{path}` is not intact; move the file away, keep it for whoever looks into that, and start \
-         again: a new chain begins"
+        "the last record of `{path}` is damaged; keep the file elsewhere for analysis, and restart with a new chain"
     )]
     Broken {
         /// The journal.
@@ -349,7 +348,7 @@ pub enum JournalError {
     },
     /// The file is not the one that was opened.
     #[error(
-        "`{path}` was removed or replaced while in use; restart to go on with the file that is there now"
+        "`{path}` was removed or replaced while in use; restart to continue with the present file"
     )]
     Replaced {
         /// The journal.
@@ -357,20 +356,20 @@ pub enum JournalError {
     },
     /// Records were cut off while the journal was in use.
     #[error(
-        "`{path}` has become shorter while in use: records were removed; restart to go on with those left"
+        "`{path}` has become shorter while in use, as records were removed; restart to continue with the rest"
     )]
     Shrunk {
         /// The journal.
         path: PathBuf,
     },
     /// The record is larger than any that is read back.
-    #[error("a record of {bytes} bytes is too large; {MAX_LINE_BYTES} is the most")]
+    #[error("a record of {bytes} bytes exceeds the maximum of {MAX_LINE_BYTES}")]
     TooLarge {
         /// Its size.
         bytes: usize,
     },
     /// The disk failed to take earlier records, and which of them it has is unknown.
-    #[error("the disk failed to take records of `{path}`; look after it, then restart")]
+    #[error("the disk failed to store records of `{path}`; repair the disk, then restart")]
     Unsynced {
         /// The journal.
         path: PathBuf,
@@ -466,12 +465,12 @@ impl Drop for Held {
     }
 }
 
-/// Keeps other processes from appending, for as long as the returned value lives. It opens no descriptor, so that the
-/// end of a run can be written when none is left.
+/// Keeps other processes from appending, for as long as the returned value lives. The lock needs no new descriptor, so
+/// that the end of a run can be written when none is left.
 fn hold(lock: &Arc<File>, path: &Path) -> Result<Held, JournalError> {
     #[expect(
         deprecated,
-        reason = "what has replaced it wants a file of its own, which would take a descriptor for each lock"
+        reason = "its replacement requires a file of its own, which would take a descriptor for each lock"
     )]
     let held = flock(lock.as_raw_fd(), FlockArg::LockExclusive);
     held.map_err(|errno| JournalError::Unusable {

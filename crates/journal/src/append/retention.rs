@@ -1,4 +1,4 @@
-//! Decides which older files are removed: those beyond the number to keep, unless a record in them is too young.
+//! Selects the older files to remove: all beyond the number to keep, unless a record in them is too young.
 
 use std::{io, time::Duration};
 
@@ -9,7 +9,7 @@ use super::super::files::Older;
 /// Returns how many files are removed of those beyond the number to keep, the oldest first.
 ///
 /// `ages` are those of their newest records. A file whose newest record is younger than `least`, or of unknown age, stays with all after
-/// it, so that no record is missing between two others. Without `least` no age is asked for.
+/// it, so that no record is missing between two others. Without `least` no age is read.
 pub(super) fn removed(
     beyond: usize,
     least: Duration,
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn without_an_age_the_number_alone_decides() {
-        let asked = removed(3, Duration::ZERO, |file| panic!("{file} was looked at"));
-        assert_eq!(asked, 3);
+        let number = removed(3, Duration::ZERO, |file| panic!("{file} was looked at"));
+        assert_eq!(number, 3);
     }
 }

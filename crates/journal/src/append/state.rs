@@ -42,7 +42,7 @@ pub(super) struct WriterState {
     settings: Settings,
 }
 
-/// The number of older files, beside the number to keep.
+/// The number of older files, compared to the number to keep.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Retained {
     /// More, as their records are young.
@@ -88,13 +88,13 @@ impl WriterState {
         lock: Arc<File>,
         settings: Settings,
     ) -> Result<Self, JournalError> {
-        let at = Position::open(directory)?;
+        let position = Position::open(directory)?;
         let path = directory.join(files::HEAD);
         let note =
             HeadFile::open(directory).map_err(|source| JournalError::Untrusted { path, source })?;
         Ok(Self {
-            oldest: at.first,
-            at,
+            oldest: position.first,
+            at: position,
             clock: Timestamp::now,
             dead: Dead::Unknown,
             directory: directory.to_owned(),
@@ -107,7 +107,7 @@ impl WriterState {
         })
     }
 
-    /// Compares the journal's end with the head file, and records what is missing: as lost with the host, if that went down.
+    /// Compares the journal's end with the head file, and records missing records: as lost with the host, if that went down.
     pub(super) fn check_end(&mut self, rebooted: Option<Rebooted>) -> Result<(), JournalError> {
         self.at.read_on()?;
         let older = Older::list(&self.directory)
@@ -115,7 +115,7 @@ impl WriterState {
         let first = older.first().map_or(self.at.first, |older| older.first);
         let note = self.read_note()?;
         let mut lost = match &note {
-            HeadState::Said(noted) => {
+            HeadState::Present(noted) => {
                 self.oldest = noted.oldest;
                 (!self.holds(noted)?).then(|| Lost {
                     hash: Some(noted.hash.clone()),
@@ -143,7 +143,7 @@ impl WriterState {
                 last = self.at.head.sequence,
                 missing_ms = rebooted.missing_ms,
                 noted = rebooted.noted_sequence,
-                "the host went down under a daemon; records before may be missing, and this is recorded"
+                "the host went down under a daemon, so records before may be missing, and this is recorded"
             );
             self.append(&Record::Rebooted(rebooted), write_whole)?;
         }
@@ -152,11 +152,11 @@ impl WriterState {
                 path = %self.at.path.display(),
                 last = self.at.head.sequence,
                 noted = lost.sequence,
-                "records were cut off from the journal's end, or lost with the machine; this is recorded"
+                "records were cut off from the journal's end, or lost with the machine, and this is recorded"
             );
             self.append(&Record::Lost(lost), write_whole)?;
         } else if self.at.head.sequence == 0 {
-            // From here on the note is on the disk: after a power cut it says too little, and never nothing.
+            // From here on the note is on the disk: after a power cut the note may be old, but is never absent.
             self.write_note()?;
             self.note
                 .sync()
@@ -169,9 +169,10 @@ impl WriterState {
     /// Checks that the held lock file is still the one at its path.
     pub(super) fn check_lock(&self) -> Result<(), JournalError> {
         let path = self.directory.join(files::LOCK);
-        let own = files::identity(&self.lock);
-        let there = own.and_then(|own| Ok(files::at(&path)?.is_some_and(|(it, _)| it == own)));
-        match there {
+        let held = files::identity(&self.lock);
+        let is_same =
+            held.and_then(|held| Ok(files::stat(&path)?.is_some_and(|(it, _)| it == held)));
+        match is_same {
             Ok(true) => Ok(()),
             Ok(false) => Err(JournalError::Replaced { path }),
             Err(error) => Err(self.at.unusable("look at the lock of", error)),
@@ -181,7 +182,7 @@ impl WriterState {
     /// Catches up with other writers. Reads what they appended, follows them into a file that they began, and cuts off a line that
     /// one of them left unfinished.
     pub(super) fn catch_up(&mut self) -> Result<(), JournalError> {
-        match files::at(&self.at.path).map_err(|error| self.at.unusable("look at", error))? {
+        match files::stat(&self.at.path).map_err(|error| self.at.unusable("look at", error))? {
             Some((identity, length)) if identity == self.at.identity => {
                 // The usual case: no other writer has appended.
                 if length == self.at.length {
@@ -190,7 +191,7 @@ impl WriterState {
                 self.at.read_on()?;
             }
             Some(_) => self.follow()?,
-            // Why not go on with the descriptor: records appended to a removed file would be gone with this process.
+            // The descriptor is not used further: records appended to a removed file would be gone with this process.
             None if self.was_renamed()? => self.follow()?,
             None => return Err(self.replaced()),
         }
@@ -324,7 +325,7 @@ impl WriterState {
         next.read_on()?;
         let left = std::mem::replace(&mut self.at, next);
         let note = self.read_note()?;
-        if let HeadState::Said(noted) = &note
+        if let HeadState::Present(noted) = &note
             && noted.sequence >= left.head.sequence
             && self.holds(noted)?
         {
@@ -344,7 +345,7 @@ impl WriterState {
 
     fn was_renamed(&self) -> Result<bool, JournalError> {
         let older = Older::new(&self.directory, self.at.first);
-        let found = files::at(&older.path);
+        let found = files::stat(&older.path);
         let found = found.map_err(|error| self.at.unusable("look at", error))?;
         Ok(found.is_some_and(|(identity, _)| identity == self.at.identity))
     }
@@ -356,7 +357,7 @@ impl WriterState {
         kept.map_err(|error| self.at.unusable("give back the room kept in", error))?;
         let older = Older::new(&self.directory, self.at.first);
         let rename = |error| self.at.unusable("put aside", error);
-        if files::at(&older.path).map_err(rename)?.is_some() {
+        if files::stat(&older.path).map_err(rename)?.is_some() {
             return Err(rename(io::ErrorKind::AlreadyExists.into()));
         }
         fs::rename(&self.at.path, &older.path).map_err(rename)?;
@@ -392,7 +393,7 @@ impl WriterState {
         let age = |file: usize| {
             let older = older.get(file)?;
             retention::age(older, now).unwrap_or_else(|error| {
-                tracing::warn!(%error, path = %older.path.display(), "cannot read the age of an old file of the journal; it stays");
+                tracing::warn!(%error, path = %older.path.display(), "the age of an old file of the journal cannot be read, so the file stays");
                 None
             })
         };
@@ -406,7 +407,7 @@ impl WriterState {
         let Some(oldest) = kept.first().filter(|_| !gone.is_empty()) else {
             return Ok(());
         };
-        // The head file first: an extra file older than it says is harmless, a missing one counts as a defect.
+        // The head file first: an extra file older than it records is harmless, a missing one counts as a defect.
         self.oldest = oldest.first;
         self.write_note()?;
         for older in gone {
@@ -417,7 +418,7 @@ impl WriterState {
         Ok(())
     }
 
-    /// Notes whether more files are kept than wanted, and logs a change.
+    /// Notes whether more files are kept than configured, and logs a change.
     fn retain(&mut self, retained: Retained) {
         if self.retained == retained {
             return;
@@ -440,7 +441,7 @@ impl WriterState {
 
     /// Syncs the current file before the writer switches to the next one.
     ///
-    /// It does so whatever `Fsync` says: after a power cut a file system may have the new name of a file without its end.
+    /// This sync does not depend on `Fsync`: after a power cut a file system may have the new name of a file without its end.
     fn leave(&self) -> Result<(), JournalError> {
         let synced = self.at.file.sync_data();
         synced.map_err(|error| self.at.unusable("sync", error))
@@ -511,7 +512,7 @@ impl WriterState {
     /// Writes the head file with the current `oldest`. An intact record of the chain's end stays as it is.
     fn write_note(&self) -> Result<(), JournalError> {
         let noted = match self.read_note()? {
-            HeadState::Said(noted) => HeadRecord {
+            HeadState::Present(noted) => HeadRecord {
                 oldest: self.oldest,
                 ..noted
             },
@@ -544,7 +545,7 @@ impl Position {
             &path,
             OpenOptions::new().read(true).append(true).create(true),
         )?;
-        let mut at = Self {
+        let mut position = Self {
             file: Arc::new(file),
             first: 1,
             head: Head::genesis(),
@@ -555,21 +556,23 @@ impl Position {
             torn: None,
         };
         let found = || -> io::Result<_> {
-            let length = at.file.metadata()?.len();
-            let begun = line_start(&at.file, 0, length)? > 0;
-            let claimed = begun.then(|| files::first_claimed(&at.file)).transpose()?;
-            Ok((files::identity(&at.file)?, claimed))
+            let length = position.file.metadata()?.len();
+            let begun = line_start(&position.file, 0, length)? > 0;
+            let claimed = begun
+                .then(|| files::first_claimed(&position.file))
+                .transpose()?;
+            Ok((files::identity(&position.file)?, claimed))
         };
-        let (identity, claimed) = found().map_err(|error| at.unusable("read", error))?;
-        at.identity = identity;
+        let (identity, claimed) = found().map_err(|error| position.unusable("read", error))?;
+        position.identity = identity;
         match claimed {
-            Some(first) => at.first = first.ok_or_else(|| at.broken())?,
+            Some(first) => position.first = first.ok_or_else(|| position.broken())?,
             None => {
-                (at.head, at.torn) = at.end_of_older(directory)?;
-                at.first = at.head.sequence + 1;
+                (position.head, position.torn) = position.end_of_older(directory)?;
+                position.first = position.head.sequence + 1;
             }
         }
-        Ok(at)
+        Ok(position)
     }
 
     /// Returns the last record of the newest older file, and its unfinished end, which is cut off; without records, an empty chain's head.
@@ -624,7 +627,7 @@ impl Position {
         }
     }
 
-    /// Cuts off what lies beyond the last record. The file system gives back the reserved room with that.
+    /// Cuts off the bytes beyond the last record. The file system frees the reserved room with that.
     fn cut(&mut self) -> io::Result<()> {
         self.reserved = 0;
         self.file.set_len(self.length)
@@ -692,9 +695,9 @@ fn record_ending_at(file: &File, floor: u64, end: u64) -> io::Result<Option<Head
     Ok(line.and_then(|line| Some(Link::read(line).ok()?.head())))
 }
 
-fn bytes(of: &[u8]) -> u64 {
+fn bytes(data: &[u8]) -> u64 {
     // Cannot fail: `usize` has at most 64 bits.
-    u64::try_from(of.len()).unwrap_or(u64::MAX)
+    u64::try_from(data.len()).unwrap_or(u64::MAX)
 }
 
 /// The bytes of an attempt to append.

@@ -64,7 +64,7 @@ impl Synced {
         self.check(&path)?;
         if let Err(error) = file.sync_data() {
             self.failed.store(true, Ordering::Release);
-            tracing::error!(%error, path = %path.display(), "the disk does not take records; no hook is run any more");
+            tracing::error!(%error, path = %path.display(), "the disk does not take records, so no hook is run any more");
             return Err(JournalError::Unusable {
                 doing: "sync",
                 path,

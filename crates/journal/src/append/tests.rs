@@ -1040,7 +1040,7 @@ fn a_file_that_was_taken_away_is_missed() {
 fn nothing_is_written_any_more_once_the_disk_did_not_take_a_record() {
     let dir = TempDir::new().unwrap();
     let journal = open(dir.path()).unwrap();
-    // A pipe cannot be synced: the system says so, as a disk would.
+    // A pipe cannot be synced: the system reports that, as a disk would.
     let (_reader, writer) = io::pipe().unwrap();
     let file = Arc::new(File::from(std::os::fd::OwnedFd::from(writer)));
     let path = path(&dir);
@@ -1148,8 +1148,8 @@ fn full_after_half(mut file: &File, line: &[u8]) -> io::Result<()> {
     Err(nix::errno::Errno::ENOSPC.into())
 }
 
-fn bytes(of: &[u8]) -> u64 {
-    u64::try_from(of.len()).unwrap()
+fn bytes(data: &[u8]) -> u64 {
+    u64::try_from(data.len()).unwrap()
 }
 
 fn path(dir: &TempDir) -> PathBuf {

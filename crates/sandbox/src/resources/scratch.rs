@@ -118,9 +118,9 @@ impl InstanceDir {
         warm::write_waiters(&path.join(WAITERS))?;
         notices::write_programs(&path.join(PROGRAMS))?;
         let files = [
-            Presence::of(&path.join("lock"))?,
-            Presence::of(&canary_denied)?,
-            Presence::of(&canary_granted)?,
+            Presence::new(&path.join("lock"))?,
+            Presence::new(&canary_denied)?,
+            Presence::new(&canary_granted)?,
         ];
         Ok(Self {
             _lock,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AdminServiceStub(object):
-    """Steers the daemon; served on the admin socket only.
+    """Administers the daemon; served on the admin socket only.
     """
 
     def __init__(self, channel):
@@ -63,41 +63,41 @@ class AdminServiceStub(object):
 
 
 class AdminServiceServicer(object):
-    """Steers the daemon; served on the admin socket only.
+    """Administers the daemon; served on the admin socket only.
     """
 
     def Reload(self, request, context):
-        """Reads configuration, profiles and allowlist again; a broken one is refused and leaves the old ones in
-        place, all of them.
+        """Reads configuration, profiles and allowlist again. If one is invalid, the reload is refused and all the old ones stay in
+        force.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Stops accepting, lets running hooks finish or die by the drain time, then ends the daemon.
+        """Stops accepting requests, kills the hooks that still run at the end of the drain time, then ends the daemon.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Lists the runs in work: those that run, and those that are being started or wait to be.
+        """Lists the runs in work: running, starting or waiting to start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def KillRun(self, request, context):
-        """Kills one run, as its deadline would, and waits for its end. One whose hook was not released yet is refused as KILLED.
-        Both records of it say who did it. No such run: RUN_UNKNOWN.
+        """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
+        Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Status(self, request, context):
-        """Says whether the daemon serves, and how it is. Tests nothing and changes nothing.
+        """Returns the status of the daemon. Tests nothing and changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,7 +140,7 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
-    """Steers the daemon; served on the admin socket only.
+    """Administers the daemon; served on the admin socket only.
     """
 
     @staticmethod

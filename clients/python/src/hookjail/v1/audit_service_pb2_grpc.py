@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class AuditServiceStub(object):
-    """Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does.
+    """Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit
+    verify` does.
     """
 
     def __init__(self, channel):
@@ -48,7 +49,8 @@ class AuditServiceStub(object):
 
 
 class AuditServiceServicer(object):
-    """Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does.
+    """Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit
+    verify` does.
     """
 
     def Query(self, request, context):
@@ -87,7 +89,8 @@ def add_AuditServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AuditService(object):
-    """Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does.
+    """Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit
+    verify` does.
     """
 
     @staticmethod

@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AuditServiceStub:
-    """Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does."""
+    """Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit
+    verify` does.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -40,7 +42,9 @@ class AuditServiceStub:
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
-    """Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does."""
+    """Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit
+    verify` does.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Query: _aio.UnaryStreamMultiCallable[_audit_service_pb2.QueryRequest, _audit_service_pb2.QueryResponse]  # type: ignore[assignment]
@@ -49,7 +53,9 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """Streams records as they are written."""
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does."""
+    """Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit
+    verify` does.
+    """
 
     @_abc_1.abstractmethod
     def Query(

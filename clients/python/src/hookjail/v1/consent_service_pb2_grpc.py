@@ -67,7 +67,7 @@ class ConsentServiceServicer(object):
     """
 
     def Watch(self, request, context):
-        """Streams pending requests to a listener for as long as it stays.
+        """Streams pending requests to a listener until it disconnects.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -81,21 +81,21 @@ class ConsentServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListAllowed(self, request, context):
-        """Lists what is allowed.
+        """Lists the approvals.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Allow(self, request, context):
-        """Allows a command before it is asked for.
+        """Allows a command in advance.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Revoke(self, request, context):
-        """Takes an approval back.
+        """Revokes an approval.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,15 +34,15 @@ class ConsentServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ConsentServiceAsyncStub: ...
     Watch: _grpc.UnaryStreamMultiCallable[_consent_service_pb2.WatchRequest, _consent_service_pb2.WatchResponse]
-    """Streams pending requests to a listener for as long as it stays."""
+    """Streams pending requests to a listener until it disconnects."""
     Decide: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.DecideRequest, _consent_service_pb2.DecideResponse]
     """Answers one pending request."""
     ListAllowed: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.ListAllowedRequest, _consent_service_pb2.ListAllowedResponse]
-    """Lists what is allowed."""
+    """Lists the approvals."""
     Allow: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.AllowRequest, _consent_service_pb2.AllowResponse]
-    """Allows a command before it is asked for."""
+    """Allows a command in advance."""
     Revoke: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.RevokeRequest, _consent_service_pb2.RevokeResponse]
-    """Takes an approval back."""
+    """Revokes an approval."""
 
 @_typing.type_check_only
 class ConsentServiceAsyncStub(ConsentServiceStub):
@@ -50,15 +50,15 @@ class ConsentServiceAsyncStub(ConsentServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Watch: _aio.UnaryStreamMultiCallable[_consent_service_pb2.WatchRequest, _consent_service_pb2.WatchResponse]  # type: ignore[assignment]
-    """Streams pending requests to a listener for as long as it stays."""
+    """Streams pending requests to a listener until it disconnects."""
     Decide: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.DecideRequest, _consent_service_pb2.DecideResponse]  # type: ignore[assignment]
     """Answers one pending request."""
     ListAllowed: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.ListAllowedRequest, _consent_service_pb2.ListAllowedResponse]  # type: ignore[assignment]
-    """Lists what is allowed."""
+    """Lists the approvals."""
     Allow: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.AllowRequest, _consent_service_pb2.AllowResponse]  # type: ignore[assignment]
-    """Allows a command before it is asked for."""
+    """Allows a command in advance."""
     Revoke: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.RevokeRequest, _consent_service_pb2.RevokeResponse]  # type: ignore[assignment]
-    """Takes an approval back."""
+    """Revokes an approval."""
 
 class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
     """Asks operators whether a hook may run, and keeps the allowlist."""
@@ -69,7 +69,7 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.WatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_consent_service_pb2.WatchResponse], _abc.AsyncIterator[_consent_service_pb2.WatchResponse]]:
-        """Streams pending requests to a listener for as long as it stays."""
+        """Streams pending requests to a listener until it disconnects."""
 
     @_abc_1.abstractmethod
     def Decide(
@@ -85,7 +85,7 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.ListAllowedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consent_service_pb2.ListAllowedResponse, _abc.Awaitable[_consent_service_pb2.ListAllowedResponse]]:
-        """Lists what is allowed."""
+        """Lists the approvals."""
 
     @_abc_1.abstractmethod
     def Allow(
@@ -93,7 +93,7 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.AllowRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consent_service_pb2.AllowResponse, _abc.Awaitable[_consent_service_pb2.AllowResponse]]:
-        """Allows a command before it is asked for."""
+        """Allows a command in advance."""
 
     @_abc_1.abstractmethod
     def Revoke(
@@ -101,6 +101,6 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.RevokeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consent_service_pb2.RevokeResponse, _abc.Awaitable[_consent_service_pb2.RevokeResponse]]:
-        """Takes an approval back."""
+        """Revokes an approval."""
 
 def add_ConsentServiceServicer_to_server(servicer: ConsentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class HookServiceStub(object):
     """Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
-    reason); what a hook did, however badly, is a response.
+    reason). Every end of a hook, including a failure, is a response.
     """
 
     def __init__(self, channel):
@@ -70,7 +70,7 @@ class HookServiceStub(object):
 
 class HookServiceServicer(object):
     """Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
-    reason); what a hook did, however badly, is a response.
+    reason). Every end of a hook, including a failure, is a response.
     """
 
     def Execute(self, request, context):
@@ -102,16 +102,16 @@ class HookServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Interpret(self, request, context):
-        """Reads process ends under a contract; runs nothing.
+        """Interprets process ends under a contract; runs nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Preview(self, request, context):
-        """Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-        refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-        status that Execute gives them. Nothing of the hook is started and nothing is written down.
+        """Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+        reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+        is started and nothing is recorded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -160,7 +160,7 @@ def add_HookServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class HookService(object):
     """Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
-    reason); what a hook did, however badly, is a response.
+    reason). Every end of a hook, including a failure, is a response.
     """
 
     @staticmethod

@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class HookServiceStub:
     """Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
-    reason); what a hook did, however badly, is a response.
+    reason). Every end of a hook, including a failure, is a response.
     """
 
     @_typing.overload
@@ -44,17 +44,17 @@ class HookServiceStub:
     ListHooks: _grpc.UnaryUnaryMultiCallable[_hook_service_pb2.ListHooksRequest, _hook_service_pb2.ListHooksResponse]
     """Lists the configured hooks by point."""
     Interpret: _grpc.UnaryUnaryMultiCallable[_hook_service_pb2.InterpretRequest, _hook_service_pb2.InterpretResponse]
-    """Reads process ends under a contract; runs nothing."""
+    """Interprets process ends under a contract; runs nothing."""
     Preview: _grpc.UnaryUnaryMultiCallable[_hook_service_pb2.PreviewRequest, _hook_service_pb2.PreviewResponse]
-    """Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-    refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-    status that Execute gives them. Nothing of the hook is started and nothing is written down.
+    """Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+    reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+    is started and nothing is recorded.
     """
 
 @_typing.type_check_only
 class HookServiceAsyncStub(HookServiceStub):
     """Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
-    reason); what a hook did, however badly, is a response.
+    reason). Every end of a hook, including a failure, is a response.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -67,16 +67,16 @@ class HookServiceAsyncStub(HookServiceStub):
     ListHooks: _aio.UnaryUnaryMultiCallable[_hook_service_pb2.ListHooksRequest, _hook_service_pb2.ListHooksResponse]  # type: ignore[assignment]
     """Lists the configured hooks by point."""
     Interpret: _aio.UnaryUnaryMultiCallable[_hook_service_pb2.InterpretRequest, _hook_service_pb2.InterpretResponse]  # type: ignore[assignment]
-    """Reads process ends under a contract; runs nothing."""
+    """Interprets process ends under a contract; runs nothing."""
     Preview: _aio.UnaryUnaryMultiCallable[_hook_service_pb2.PreviewRequest, _hook_service_pb2.PreviewResponse]  # type: ignore[assignment]
-    """Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-    refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-    status that Execute gives them. Nothing of the hook is started and nothing is written down.
+    """Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+    reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+    is started and nothing is recorded.
     """
 
 class HookServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
-    reason); what a hook did, however badly, is a response.
+    reason). Every end of a hook, including a failure, is a response.
     """
 
     @_abc_1.abstractmethod
@@ -117,7 +117,7 @@ class HookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _hook_service_pb2.InterpretRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_hook_service_pb2.InterpretResponse, _abc.Awaitable[_hook_service_pb2.InterpretResponse]]:
-        """Reads process ends under a contract; runs nothing."""
+        """Interprets process ends under a contract; runs nothing."""
 
     @_abc_1.abstractmethod
     def Preview(
@@ -125,9 +125,9 @@ class HookServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _hook_service_pb2.PreviewRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_hook_service_pb2.PreviewResponse, _abc.Awaitable[_hook_service_pb2.PreviewResponse]]:
-        """Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-        refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-        status that Execute gives them. Nothing of the hook is started and nothing is written down.
+        """Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+        reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+        is started and nothing is recorded.
         """
 
 def add_HookServiceServicer_to_server(servicer: HookServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

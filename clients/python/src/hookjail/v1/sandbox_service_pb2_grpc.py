@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class SandboxServiceStub(object):
-    """Tells what the backends enforce here, with evidence.
+    """Reports what the backends enforce on this host, with evidence.
     """
 
     def __init__(self, channel):
@@ -58,7 +58,7 @@ class SandboxServiceStub(object):
 
 
 class SandboxServiceServicer(object):
-    """Tells what the backends enforce here, with evidence.
+    """Reports what the backends enforce on this host, with evidence.
     """
 
     def GetStatus(self, request, context):
@@ -121,7 +121,7 @@ def add_SandboxServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SandboxService(object):
-    """Tells what the backends enforce here, with evidence.
+    """Reports what the backends enforce on this host, with evidence.
     """
 
     @staticmethod

@@ -17,7 +17,7 @@ export const file_hookjail_v1_audit_service: GenFile = /*@__PURE__*/
   fileDesc("Ch9ob29ramFpbC92MS9hdWRpdF9zZXJ2aWNlLnByb3RvEgtob29ramFpbC52MSLXAQoLQXVkaXRGaWx0ZXISKQoFc2luY2UYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRob29rGAMgASgJEhIKCnNlc3Npb25faWQYBCABKAkSCwoDZW5kGAUgASgJEg8KB3Byb2ZpbGUYBiABKAkSFQoIcGVlcl91aWQYByABKA1IAIgBARIOCgZydW5faWQYCCABKAlCCwoJX3BlZXJfdWlkIjsKC0F1ZGl0UmVjb3JkEhAKCHNlcXVlbmNlGAEgASgEEgwKBGpzb24YAiABKAkSDAoEaGFzaBgDIAEoCSJ5CgxRdWVyeVJlcXVlc3QSKAoGZmlsdGVyGAEgASgLMhguaG9va2phaWwudjEuQXVkaXRGaWx0ZXISDQoFbGltaXQYAiABKA0SHAoPbWF4X3JlcGx5X2J5dGVzGAMgASgESACIAQFCEgoQX21heF9yZXBseV9ieXRlcyI5Cg1RdWVyeVJlc3BvbnNlEigKBnJlY29yZBgBIAEoCzIYLmhvb2tqYWlsLnYxLkF1ZGl0UmVjb3JkInYKGEF1ZGl0U2VydmljZVdhdGNoUmVxdWVzdBIoCgZmaWx0ZXIYASABKAsyGC5ob29ramFpbC52MS5BdWRpdEZpbHRlchIcCg9tYXhfcmVwbHlfYnl0ZXMYAiABKARIAIgBAUISChBfbWF4X3JlcGx5X2J5dGVzIkUKGUF1ZGl0U2VydmljZVdhdGNoUmVzcG9uc2USKAoGcmVjb3JkGAEgASgLMhguaG9va2phaWwudjEuQXVkaXRSZWNvcmQyqgEKDEF1ZGl0U2VydmljZRJACgVRdWVyeRIZLmhvb2tqYWlsLnYxLlF1ZXJ5UmVxdWVzdBoaLmhvb2tqYWlsLnYxLlF1ZXJ5UmVzcG9uc2UwARJYCgVXYXRjaBIlLmhvb2tqYWlsLnYxLkF1ZGl0U2VydmljZVdhdGNoUmVxdWVzdBomLmhvb2tqYWlsLnYxLkF1ZGl0U2VydmljZVdhdGNoUmVzcG9uc2UwAUI0WjJnaXRodWIuY29tL2hvb2tqYWlsL2hvb2tqYWlsL2NsaWVudHMvZ28vaG9va2phaWxwYmIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
- * Which records.
+ * Selects records.
  *
  * @generated from message hookjail.v1.AuditFilter
  */
@@ -122,27 +122,27 @@ export const AuditRecordSchema: GenMessage<AuditRecord> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_audit_service, 1);
 
 /**
- * Asks for records.
+ * Queries records.
  *
  * @generated from message hookjail.v1.QueryRequest
  */
 export type QueryRequest = Message<"hookjail.v1.QueryRequest"> & {
   /**
-   * Which.
+   * The filter.
    *
    * @generated from field: hookjail.v1.AuditFilter filter = 1;
    */
   filter?: AuditFilter | undefined;
 
   /**
-   * At most so many; 0 = all.
+   * Maximum number of records; 0 = all.
    *
    * @generated from field: uint32 limit = 2;
    */
   limit: number;
 
   /**
-   * The longest record that the caller takes, bytes; default 4 MiB less 64 KiB. A longer one ends the stream as
+   * The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
    * RECORD_TOO_LARGE.
    *
    * @generated from field: optional uint64 max_reply_bytes = 3;
@@ -185,7 +185,7 @@ export const QueryResponseSchema: GenMessage<QueryResponse> = /*@__PURE__*/
  */
 export type AuditServiceWatchRequest = Message<"hookjail.v1.AuditServiceWatchRequest"> & {
   /**
-   * Which.
+   * The filter.
    *
    * @generated from field: hookjail.v1.AuditFilter filter = 1;
    */
@@ -228,7 +228,8 @@ export const AuditServiceWatchResponseSchema: GenMessage<AuditServiceWatchRespon
   messageDesc(file_hookjail_v1_audit_service, 5);
 
 /**
- * Reads the audit journal: what every daemon wrote that shares it. Reading proves nothing: `hookjail audit verify` does.
+ * Reads the audit journal: the records of every daemon that shares it. Reading does not verify the records; `hookjail audit
+ * verify` does.
  *
  * @generated from service hookjail.v1.AuditService
  */

@@ -39,7 +39,7 @@ export type Digest = Message<"hookjail.v1.Digest"> & {
   sha256: string;
 
   /**
-   * What it is to the command: `program`, `interpreter` or `argument`.
+   * Role of the file in the command: `program`, `interpreter` or `argument`.
    *
    * @generated from field: string role = 3;
    */
@@ -60,15 +60,15 @@ export const DigestSchema: GenMessage<Digest> = /*@__PURE__*/
  */
 export type WatchRequest = Message<"hookjail.v1.WatchRequest"> & {
   /**
-   * Whether the stream ends after the requests that wait already. Who asks so is no listener: nobody waits for an answer
-   * because of it.
+   * Whether the stream ends after the requests that are pending now. Such a caller does not count as a listener, so no request
+   * waits for its answer.
    *
    * @generated from field: bool pending_only = 1;
    */
   pendingOnly: boolean;
 
   /**
-   * Only the request with this id of its caller's; empty = all.
+   * Only the request with this `request_id`; empty = all.
    *
    * @generated from field: string request_id = 2;
    */
@@ -89,7 +89,7 @@ export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
  */
 export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
   /**
-   * Its id, for Decide.
+   * Id for Decide.
    *
    * @generated from field: string consent_id = 1;
    */
@@ -110,14 +110,14 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
   command: string;
 
   /**
-   * What it would run.
+   * The files that the command would run.
    *
    * @generated from field: repeated hookjail.v1.Digest digests = 4;
    */
   digests: Digest[];
 
   /**
-   * The profile it asks for.
+   * The requested profile.
    *
    * @generated from field: string profile = 5;
    */
@@ -131,21 +131,21 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
   axes: AxisReport[];
 
   /**
-   * What changed since the last approval, as a unified diff where it is text.
+   * Changes since the last approval; text as a unified diff.
    *
    * @generated from field: string diff = 7;
    */
   diff: string;
 
   /**
-   * When silence becomes *no*.
+   * When the request without an answer is decided as NO.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 8;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Who asked: `uid=1000 gid=1000 pid=4242`.
+   * The caller: `uid=1000 gid=1000 pid=4242`.
    *
    * @generated from field: string peer = 9;
    */
@@ -159,49 +159,49 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
   requestId: string;
 
   /**
-   * What the profile is for, in its own words.
+   * Description of the profile.
    *
    * @generated from field: string profile_description = 11;
    */
   profileDescription: string;
 
   /**
-   * The workspace it would get; empty = none.
+   * The workspace of the run; empty = none.
    *
    * @generated from field: string workspace = 12;
    */
   workspace: string;
 
   /**
-   * Why it is asked: for a command, why the allowlist does not allow it.
+   * Reason for the question; for a command, why the allowlist does not allow it.
    *
    * @generated from field: string why = 13;
    */
   why: string;
 
   /**
-   * The tool that is about to be called, where that is the question and not a command. Always is then yes for this once.
+   * The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
    *
    * @generated from field: string tool_name = 14;
    */
   toolName: string;
 
   /**
-   * What it is called with, as JSON.
+   * Input of the tool, as JSON.
    *
    * @generated from field: string tool_input_json = 15;
    */
   toolInputJson: string;
 
   /**
-   * The hosts that the profile lets it reach, as its `egress` spells them; empty = none, or any.
+   * The hosts that the profile lets the hook reach, spelled as in its `egress`; empty = none, or any.
    *
    * @generated from field: repeated string egress = 16;
    */
   egress: string[];
 
   /**
-   * The requests that the daemon makes by TLS in its place, each with the name of the secret that it sends:
+   * The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
    * `POST https://api.example.org/ with the secret `token` as `Authorization``.
    *
    * @generated from field: repeated string requests = 17;
@@ -230,14 +230,14 @@ export type SettledConsent = Message<"hookjail.v1.SettledConsent"> & {
   consentId: string;
 
   /**
-   * How it was answered; NO also where it expired.
+   * The answer; NO also for an expired request.
    *
    * @generated from field: hookjail.v1.ConsentDecision decision = 2;
    */
   decision: ConsentDecision;
 
   /**
-   * True where nobody answered in time.
+   * True for a request without an answer in time.
    *
    * @generated from field: bool expired = 3;
    */
@@ -258,7 +258,7 @@ export const SettledConsentSchema: GenMessage<SettledConsent> = /*@__PURE__*/
  */
 export type WatchResponse = Message<"hookjail.v1.WatchResponse"> & {
   /**
-   * What happened.
+   * The event.
    *
    * @generated from oneof hookjail.v1.WatchResponse.news
    */
@@ -272,7 +272,7 @@ export type WatchResponse = Message<"hookjail.v1.WatchResponse"> & {
     case: "pending";
   } | {
     /**
-     * A request that somebody else answered, or nobody.
+     * A request that another listener answered, or that expired.
      *
      * @generated from field: hookjail.v1.SettledConsent settled = 2;
      */
@@ -295,7 +295,7 @@ export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
  */
 export type DecideRequest = Message<"hookjail.v1.DecideRequest"> & {
   /**
-   * Which request.
+   * Id of the request.
    *
    * @generated from field: string consent_id = 1;
    */
@@ -323,7 +323,7 @@ export const DecideRequestSchema: GenMessage<DecideRequest> = /*@__PURE__*/
  */
 export type DecideResponse = Message<"hookjail.v1.DecideResponse"> & {
   /**
-   * False where somebody else was first.
+   * False where another answer came first.
    *
    * @generated from field: bool counted = 1;
    */
@@ -358,14 +358,14 @@ export type AllowedHook = Message<"hookjail.v1.AllowedHook"> & {
   approvedAt?: Timestamp | undefined;
 
   /**
-   * What it is bound to.
+   * The files that the approval is bound to.
    *
    * @generated from field: repeated hookjail.v1.Digest digests = 3;
    */
   digests: Digest[];
 
   /**
-   * The profile it is approved for.
+   * The approved profile.
    *
    * @generated from field: string profile = 4;
    */
@@ -379,7 +379,7 @@ export type AllowedHook = Message<"hookjail.v1.AllowedHook"> & {
   workingDirScope: string;
 
   /**
-   * Who approved.
+   * The approver.
    *
    * @generated from field: string approved_by = 6;
    */
@@ -450,7 +450,7 @@ export type AllowRequest = Message<"hookjail.v1.AllowRequest"> & {
   argv: string[];
 
   /**
-   * What its files must contain; empty = what they contain now. With digests given, no file is looked at.
+   * Required digests of the command's files; empty = their present digests. With digests in the request, no file is read.
    *
    * @generated from field: repeated hookjail.v1.Digest digests = 2;
    */
@@ -471,7 +471,7 @@ export type AllowRequest = Message<"hookjail.v1.AllowRequest"> & {
   workingDirScope: string;
 
   /**
-   * How long; absent = for ever.
+   * Duration of the approval; absent = unlimited.
    *
    * @generated from field: google.protobuf.Duration valid_for = 5;
    */
@@ -492,7 +492,7 @@ export const AllowRequestSchema: GenMessage<AllowRequest> = /*@__PURE__*/
  */
 export type AllowResponse = Message<"hookjail.v1.AllowResponse"> & {
   /**
-   * As recorded.
+   * The approval as recorded.
    *
    * @generated from field: hookjail.v1.AllowedHook allowed = 1;
    */
@@ -507,7 +507,7 @@ export const AllowResponseSchema: GenMessage<AllowResponse> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_consent_service, 11);
 
 /**
- * Takes back.
+ * Revokes approvals.
  *
  * @generated from message hookjail.v1.RevokeRequest
  */
@@ -528,13 +528,13 @@ export const RevokeRequestSchema: GenMessage<RevokeRequest> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_consent_service, 12);
 
 /**
- * Whether there was something to take back.
+ * Result of a revocation.
  *
  * @generated from message hookjail.v1.RevokeResponse
  */
 export type RevokeResponse = Message<"hookjail.v1.RevokeResponse"> & {
   /**
-   * How many entries went.
+   * Number of removed entries.
    *
    * @generated from field: uint32 revoked = 1;
    */
@@ -549,34 +549,34 @@ export const RevokeResponseSchema: GenMessage<RevokeResponse> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_consent_service, 13);
 
 /**
- * What a listener says.
+ * Answer of a listener.
  *
  * @generated from enum hookjail.v1.ConsentDecision
  */
 export enum ConsentDecision {
   /**
-   * Not an answer.
+   * No answer.
    *
    * @generated from enum value: CONSENT_DECISION_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * Run it and remember.
+   * Run the hook and remember the approval.
    *
    * @generated from enum value: CONSENT_DECISION_ALWAYS = 1;
    */
   ALWAYS = 1,
 
   /**
-   * Run it this once.
+   * Run the hook this once.
    *
    * @generated from enum value: CONSENT_DECISION_ONCE = 2;
    */
   ONCE = 2,
 
   /**
-   * Do not run it.
+   * Do not run the hook.
    *
    * @generated from enum value: CONSENT_DECISION_NO = 3;
    */
@@ -596,7 +596,7 @@ export const ConsentDecisionSchema: GenEnum<ConsentDecision> = /*@__PURE__*/
  */
 export const ConsentService: GenService<{
   /**
-   * Streams pending requests to a listener for as long as it stays.
+   * Streams pending requests to a listener until it disconnects.
    *
    * @generated from rpc hookjail.v1.ConsentService.Watch
    */
@@ -616,7 +616,7 @@ export const ConsentService: GenService<{
     output: typeof DecideResponseSchema;
   },
   /**
-   * Lists what is allowed.
+   * Lists the approvals.
    *
    * @generated from rpc hookjail.v1.ConsentService.ListAllowed
    */
@@ -626,7 +626,7 @@ export const ConsentService: GenService<{
     output: typeof ListAllowedResponseSchema;
   },
   /**
-   * Allows a command before it is asked for.
+   * Allows a command in advance.
    *
    * @generated from rpc hookjail.v1.ConsentService.Allow
    */
@@ -636,7 +636,7 @@ export const ConsentService: GenService<{
     output: typeof AllowResponseSchema;
   },
   /**
-   * Takes an approval back.
+   * Revokes an approval.
    *
    * @generated from rpc hookjail.v1.ConsentService.Revoke
    */

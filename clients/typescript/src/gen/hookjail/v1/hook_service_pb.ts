@@ -74,8 +74,8 @@ export type Hook = Message<"hookjail.v1.Hook"> & {
   shell?: Shell | undefined;
 
   /**
-   * Where it starts; absolute, inside a grant. Empty: the workspace where the profile starts there or, in a dispatch, where the
-   * contract has no shell and the profile grants it; else the scratch directory.
+   * The working directory; absolute, inside a grant. Empty: the workspace if the profile starts hooks there or, in a dispatch,
+   * if the contract has no shell and the profile grants it; else the scratch directory.
    *
    * @generated from field: string working_dir = 4;
    */
@@ -96,15 +96,15 @@ export type Hook = Message<"hookjail.v1.Hook"> & {
   workspace: string;
 
   /**
-   * Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the tree that docker-agent's
-   * `worktree_create` says the worktree was made from, if it lies below one.
+   * Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the source tree that
+   * docker-agent's `worktree_create` names for the worktree, if it lies below one.
    *
    * @generated from field: string source = 7;
    */
   source: string;
 
   /**
-   * The umask of a hook whose profile lets modes be changed: at most 0777; default 022. That of any other is 077.
+   * The umask of a hook whose profile allows changes of modes: at most 0777; default 022. Any other hook has 077.
    *
    * @generated from field: optional uint32 umask = 8;
    */
@@ -119,7 +119,7 @@ export const HookSchema: GenMessage<Hook> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 1);
 
 /**
- * What is written to the hook's stdin.
+ * Input on the hook's stdin.
  *
  * @generated from message hookjail.v1.Event
  */
@@ -154,7 +154,7 @@ export const EventSchema: GenMessage<Event> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 2);
 
 /**
- * Takes away from a profile; can add nothing.
+ * Narrows a profile; can add nothing.
  *
  * @generated from message hookjail.v1.Narrow
  */
@@ -174,21 +174,21 @@ export type Narrow = Message<"hookjail.v1.Narrow"> & {
   write: string[];
 
   /**
-   * No network, whatever the profile says.
+   * No network, even if the profile allows it.
    *
    * @generated from field: bool without_network = 3;
    */
   withoutNetwork: boolean;
 
   /**
-   * No new processes, whatever the profile says.
+   * No new processes, even if the profile allows them.
    *
    * @generated from field: bool without_spawn = 4;
    */
   withoutSpawn: boolean;
 
   /**
-   * A smaller cap on captured output, bytes a stream.
+   * A smaller cap on captured output, bytes per stream.
    *
    * @generated from field: optional uint64 output_bytes = 5;
    */
@@ -202,7 +202,7 @@ export type Narrow = Message<"hookjail.v1.Narrow"> & {
   withoutNamedGrants: boolean;
 
   /**
-   * Instead of the profile's `egress`: rules inside it, as a profile spells them. Empty = all of it.
+   * Instead of the profile's `egress`: rules inside it, spelled as in a profile. Empty = all of it.
    *
    * @generated from field: repeated string egress = 7;
    */
@@ -223,7 +223,7 @@ export const NarrowSchema: GenMessage<Narrow> = /*@__PURE__*/
  */
 export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   /**
-   * The caller's id; a UUID is made if empty. The same id again returns the answer and runs nothing, for as long as it is kept.
+   * The caller's id; a UUID is made if empty. A repeated id returns the kept answer and runs nothing.
    *
    * @generated from field: string request_id = 1;
    */
@@ -265,7 +265,7 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   profile: string;
 
   /**
-   * Takes away from the profile.
+   * Narrows the profile.
    *
    * @generated from field: hookjail.v1.Narrow narrow = 7;
    */
@@ -286,7 +286,7 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   requireConfirmed?: boolean | undefined;
 
   /**
-   * What happens if this client goes away.
+   * Action if this client disconnects.
    *
    * @generated from field: hookjail.v1.OnDisconnect on_disconnect = 10;
    */
@@ -314,14 +314,14 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   maxReplyBytes?: bigint | undefined;
 
   /**
-   * How many hooks led to this request: what its caller found in `HOOKJAIL_DEPTH`; 0 outside of every hook.
+   * Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
    *
    * @generated from field: uint32 depth = 14;
    */
   depth: number;
 
   /**
-   * What the caller has to give, as far as the profile wants it.
+   * Optional values of the caller, used as far as the profile accepts them.
    *
    * @generated from field: hookjail.v1.Offer offer = 15;
    */
@@ -344,35 +344,35 @@ export const ExecuteRequestSchema: GenMessage<ExecuteRequest> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 4);
 
 /**
- * What a caller has that a profile may want. It need not know the profile: what that does not want is left out, where the same in
- * `hook` would be refused.
+ * Optional values of a caller. The caller needs no knowledge of the profile: values that the profile does not accept are
+ * left out, where the same in `hook` would be refused.
  *
  * @generated from message hookjail.v1.Offer
  */
 export type Offer = Message<"hookjail.v1.Offer"> & {
   /**
-   * Variables, of which those are set that the profile lets in and `hook.env` does not set.
+   * Variables; set if the profile admits them and `hook.env` does not set them.
    *
    * @generated from field: map<string, string> env = 1;
    */
   env: { [key: string]: string };
 
   /**
-   * Bound where the profile cannot do without a workspace and `hook.workspace` names none. Absolute.
+   * The workspace to bind if the profile requires one and `hook.workspace` is empty. Absolute.
    *
    * @generated from field: string workspace = 2;
    */
   workspace: string;
 
   /**
-   * Where the hook starts if that workspace is bound and `hook.working_dir` says nothing. Absolute.
+   * The working directory if that workspace is bound and `hook.working_dir` is empty. Absolute.
    *
    * @generated from field: string working_dir = 3;
    */
   workingDir: string;
 
   /**
-   * Names of variables that the caller has beside `env`. Where the profile admits one of these, nothing is run, and the response has
+   * Names of further variables that the caller has. Where the profile admits one of these, nothing is run, and the response has
    * its name in `wanted_variables`.
    *
    * @generated from field: repeated string names = 4;
@@ -408,7 +408,7 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   outcome?: Outcome | undefined;
 
   /**
-   * What it printed, up to the cap.
+   * The output of the hook on stdout, up to the cap.
    *
    * @generated from field: bytes stdout = 3;
    */
@@ -422,21 +422,21 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   stdoutTail: Uint8Array;
 
   /**
-   * How many bytes it wrote to stdout.
+   * Number of bytes written to stdout.
    *
    * @generated from field: uint64 stdout_total_bytes = 5;
    */
   stdoutTotalBytes: bigint;
 
   /**
-   * Whether stdout was longer than what the capture keeps.
+   * Whether stdout was longer than the capture.
    *
    * @generated from field: bool stdout_truncated = 6;
    */
   stdoutTruncated: boolean;
 
   /**
-   * What it printed to stderr, up to the cap.
+   * The output of the hook on stderr, up to the cap.
    *
    * @generated from field: bytes stderr = 7;
    */
@@ -450,21 +450,21 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   stderrTail: Uint8Array;
 
   /**
-   * How many bytes it wrote to stderr.
+   * Number of bytes written to stderr.
    *
    * @generated from field: uint64 stderr_total_bytes = 9;
    */
   stderrTotalBytes: bigint;
 
   /**
-   * Whether stderr was longer than what the capture keeps.
+   * Whether stderr was longer than the capture.
    *
    * @generated from field: bool stderr_truncated = 10;
    */
   stderrTruncated: boolean;
 
   /**
-   * What the end means under the contract.
+   * Meaning of the end under the contract.
    *
    * @generated from field: hookjail.v1.Verdict verdict = 11;
    */
@@ -478,21 +478,21 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   confinement?: Confinement | undefined;
 
   /**
-   * The system calls that the sandbox refused, as far as this host can tell. Files that it refused are not observed.
+   * The syscalls that the sandbox denied, as far as this host can observe them. Denied files are not observed.
    *
    * @generated from field: repeated hookjail.v1.Denial denials = 13;
    */
   denials: Denial[];
 
   /**
-   * What it cost.
+   * Resource usage.
    *
    * @generated from field: hookjail.v1.Usage usage = 15;
    */
   usage?: Usage | undefined;
 
   /**
-   * Where it is written down.
+   * Position in the journal.
    *
    * @generated from field: hookjail.v1.AuditReference audit = 16;
    */
@@ -520,23 +520,23 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   cutForReply: boolean;
 
   /**
-   * From what denials could be known in this run; a denial of any other kind is not in `denials`.
+   * Sources of denials in this run; a denial of any other source is not in `denials`.
    *
    * @generated from field: repeated string denial_sources = 20;
    */
   denialSources: string[];
 
   /**
-   * Why the hook could not be executed, for people, present only with EXEC_FAILED: the interpreter that is missing, the line
-   * ending that is part of its name, the first line that is missing.
+   * Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+   * ending in its name, a missing first line.
    *
    * @generated from field: string exec_problem = 21;
    */
   execProblem: string;
 
   /**
-   * The names among `offer.names` that the profile admits. With one, nothing was run or recorded: make the request again, with their
-   * values in `offer.env`.
+   * The names among `offer.names` that the profile admits. If present, nothing was run or recorded: retry the request with
+   * their values in `offer.env`.
    *
    * @generated from field: repeated string wanted_variables = 22;
    */
@@ -578,7 +578,7 @@ export const ExecuteStreamRequestSchema: GenMessage<ExecuteStreamRequest> = /*@_
  */
 export type ExecuteStreamResponse = Message<"hookjail.v1.ExecuteStreamResponse"> & {
   /**
-   * What this message carries.
+   * The content.
    *
    * @generated from oneof hookjail.v1.ExecuteStreamResponse.part
    */
@@ -645,7 +645,7 @@ export const BudgetSchema: GenMessage<Budget> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 9);
 
 /**
- * The tool call an event speaks of.
+ * The tool call of an event.
  *
  * @generated from message hookjail.v1.Tool
  */
@@ -693,7 +693,7 @@ export type Tool = Message<"hookjail.v1.Tool"> & {
   error: string;
 
   /**
-   * How long it took, milliseconds.
+   * Duration, milliseconds.
    *
    * @generated from field: optional uint64 duration_ms = 7;
    */
@@ -708,13 +708,13 @@ export const ToolSchema: GenMessage<Tool> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 10);
 
 /**
- * Whose hooks are meant.
+ * Owners of the hooks of a dispatch.
  *
  * @generated from message hookjail.v1.Scope
  */
 export type Scope = Message<"hookjail.v1.Scope"> & {
   /**
-   * The operator's own.
+   * The operator's own hooks.
    *
    * @generated from field: bool operator = 1;
    */
@@ -763,7 +763,7 @@ export type InlineHook = Message<"hookjail.v1.InlineHook"> & {
   hook?: Hook | undefined;
 
   /**
-   * Matcher on the tool's name; empty = always.
+   * Matcher for the tool's name; empty = always.
    *
    * @generated from field: string matcher = 2;
    */
@@ -799,13 +799,13 @@ export const InlineHookSchema: GenMessage<InlineHook> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 12);
 
 /**
- * All hooks due at a lifecycle point.
+ * Runs all hooks that are due at a lifecycle point.
  *
  * @generated from message hookjail.v1.DispatchRequest
  */
 export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   /**
-   * The caller's id; the same id again returns the answer, for as long as it is kept.
+   * The caller's id; a repeated id returns the kept answer.
    *
    * @generated from field: string request_id = 1;
    */
@@ -882,14 +882,14 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   cwd: string;
 
   /**
-   * Binds `${workspace}`; default: the directory that the event or `cwd` says, if it lies below a root that the operator lists.
+   * Binds `${workspace}`; default: the directory in the event or `cwd`, if it lies below a root that the operator lists.
    *
    * @generated from field: string workspace = 12;
    */
   workspace: string;
 
   /**
-   * When the event happened; default: on arrival.
+   * Time of the event; default: its arrival.
    *
    * @generated from field: google.protobuf.Timestamp timestamp = 13;
    */
@@ -903,14 +903,14 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   tool?: Tool | undefined;
 
   /**
-   * Whose hooks; absent = all, but where `agent` is said those of no other agent.
+   * Owners of the hooks; absent = all, but with `agent` set, hooks of other agents are left out.
    *
    * @generated from field: hookjail.v1.Scope scope = 15;
    */
   scope?: Scope | undefined;
 
   /**
-   * Which stage.
+   * The stage.
    *
    * @generated from field: hookjail.v1.DispatchStage stage = 16;
    */
@@ -924,7 +924,7 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   modeKey: string;
 
   /**
-   * Who opened the turn.
+   * Origin of the turn.
    *
    * @generated from field: hookjail.v1.TurnOrigin turn_origin = 18;
    */
@@ -952,7 +952,7 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   requireConfirmed?: boolean | undefined;
 
   /**
-   * What happens if this client goes away.
+   * Action if this client disconnects.
    *
    * @generated from field: hookjail.v1.OnDisconnect on_disconnect = 22;
    */
@@ -973,14 +973,14 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   maxReplyBytes?: bigint | undefined;
 
   /**
-   * How many hooks led to this request: what its caller found in `HOOKJAIL_DEPTH`; 0 outside of every hook.
+   * Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
    *
    * @generated from field: uint32 depth = 25;
    */
   depth: number;
 
   /**
-   * The profile of inline hooks that name none; default: the contract's. Configured hooks run under those of the configuration.
+   * The profile of inline hooks without one; default: the contract's. Configured hooks run under the profiles of the configuration.
    *
    * @generated from field: string profile = 26;
    */
@@ -1015,7 +1015,7 @@ export type Refusal = Message<"hookjail.v1.Refusal"> & {
   reason: string;
 
   /**
-   * What an operator can act on.
+   * Message for the operator.
    *
    * @generated from field: string message = 2;
    */
@@ -1037,7 +1037,7 @@ export const RefusalSchema: GenMessage<Refusal> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 14);
 
 /**
- * What became of one hook of a dispatch.
+ * Result of one hook of a dispatch.
  *
  * @generated from message hookjail.v1.DispatchedHook
  */
@@ -1050,13 +1050,13 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
   name: string;
 
   /**
-   * Exactly one of these.
+   * Exactly one of these is set.
    *
    * @generated from oneof hookjail.v1.DispatchedHook.end
    */
   end: {
     /**
-     * It ran.
+     * The hook ran.
      *
      * @generated from field: hookjail.v1.ExecuteResponse ran = 2;
      */
@@ -1064,7 +1064,7 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
     case: "ran";
   } | {
     /**
-     * It was due but left out, and why.
+     * The hook was due but skipped, with the reason.
      *
      * @generated from field: string skipped = 3;
      */
@@ -1072,7 +1072,7 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
     case: "skipped";
   } | {
     /**
-     * It was refused.
+     * The hook was refused.
      *
      * @generated from field: hookjail.v1.Refusal refused = 4;
      */
@@ -1080,7 +1080,7 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
     case: "refused";
   } | {
     /**
-     * It needed no process, and was served in the daemon; always true.
+     * The hook needed no process and ran in the daemon; always true.
      *
      * @generated from field: bool in_process = 6;
      */
@@ -1089,14 +1089,14 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * What it means under the contract: of a hook that was refused, what its contract makes of a failure.
+   * Meaning under the contract; for a refused hook, the contract's verdict on a failure.
    *
    * @generated from field: hookjail.v1.Verdict verdict = 5;
    */
   verdict?: Verdict | undefined;
 
   /**
-   * Whether it only looked on, after one before it had stopped what comes next: its verdict counts for nothing.
+   * Whether the hook only observed, after an earlier hook had stopped the operation. Its verdict does not count.
    *
    * @generated from field: bool only_looked_on = 7;
    */
@@ -1111,7 +1111,7 @@ export const DispatchedHookSchema: GenMessage<DispatchedHook> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 15);
 
 /**
- * A text to hand to the model later.
+ * A text to pass to the model later.
  *
  * @generated from message hookjail.v1.Reminder
  */
@@ -1124,7 +1124,7 @@ export type Reminder = Message<"hookjail.v1.Reminder"> & {
   kind: string;
 
   /**
-   * The hook it comes from.
+   * Its hook.
    *
    * @generated from field: string hook_name = 2;
    */
@@ -1173,7 +1173,7 @@ export type LoopValve = Message<"hookjail.v1.LoopValve"> & {
   capped: boolean;
 
   /**
-   * What the configuration says to do then: `warn`, `ask_user`, `abort`.
+   * Configured action at the cap: `warn`, `ask_user`, `abort`.
    *
    * @generated from field: string on_limit = 4;
    */
@@ -1215,7 +1215,7 @@ export type DispatchResponse = Message<"hookjail.v1.DispatchResponse"> & {
   answer?: Verdict | undefined;
 
   /**
-   * The hooks whose turn came, in that order: none after one that ended the chain.
+   * The hooks that were reached, in order: none after one that ended the chain.
    *
    * @generated from field: repeated hookjail.v1.DispatchedHook hooks = 3;
    */
@@ -1264,7 +1264,7 @@ export type DispatchResponse = Message<"hookjail.v1.DispatchResponse"> & {
   contractVersion: string;
 
   /**
-   * Texts of hooks that go with the answer, in order.
+   * Texts of hooks for the answer, in order.
    *
    * @generated from field: repeated string messages = 10;
    */
@@ -1279,7 +1279,7 @@ export const DispatchResponseSchema: GenMessage<DispatchResponse> = /*@__PURE__*
   messageDesc(file_hookjail_v1_hook_service, 18);
 
 /**
- * Which configured hooks to list.
+ * Selects configured hooks.
  *
  * @generated from message hookjail.v1.ListHooksRequest
  */
@@ -1355,7 +1355,7 @@ export type ConfiguredHook = Message<"hookjail.v1.ConfiguredHook"> & {
   profile: string;
 
   /**
-   * Where it is configured: file and entry.
+   * Its place in the configuration: file and entry.
    *
    * @generated from field: string source = 7;
    */
@@ -1376,7 +1376,7 @@ export const ConfiguredHookSchema: GenMessage<ConfiguredHook> = /*@__PURE__*/
  */
 export type ListHooksResponse = Message<"hookjail.v1.ListHooksResponse"> & {
   /**
-   * In the order of their registration; where a contract has priorities, its hooks run by those.
+   * The hooks in the order of their registration; where a contract has priorities, its hooks run in their order.
    *
    * @generated from field: repeated hookjail.v1.ConfiguredHook hooks = 1;
    */
@@ -1391,7 +1391,7 @@ export const ListHooksResponseSchema: GenMessage<ListHooksResponse> = /*@__PURE_
   messageDesc(file_hookjail_v1_hook_service, 21);
 
 /**
- * How a process ended, as seen by whoever ran it.
+ * How a process ended, as observed by its runner.
  *
  * @generated from message hookjail.v1.GivenEnd
  */
@@ -1432,14 +1432,14 @@ export type GivenEnd = Message<"hookjail.v1.GivenEnd"> & {
   spawnError?: string | undefined;
 
   /**
-   * What it printed.
+   * Its stdout.
    *
    * @generated from field: bytes stdout = 6;
    */
   stdout: Uint8Array;
 
   /**
-   * What it printed to stderr.
+   * Its stderr.
    *
    * @generated from field: bytes stderr = 7;
    */
@@ -1460,7 +1460,7 @@ export type GivenEnd = Message<"hookjail.v1.GivenEnd"> & {
   command: string;
 
   /**
-   * How long it took, milliseconds.
+   * Duration, milliseconds.
    *
    * @generated from field: optional uint64 duration_ms = 10;
    */
@@ -1489,7 +1489,7 @@ export const GivenEndSchema: GenMessage<GivenEnd> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 22);
 
 /**
- * Ends to read under a contract.
+ * Ends to interpret under a contract.
  *
  * @generated from message hookjail.v1.InterpretRequest
  */
@@ -1516,7 +1516,7 @@ export type InterpretRequest = Message<"hookjail.v1.InterpretRequest"> & {
   mode: string;
 
   /**
-   * Keys that hold for every end whose entry does not say otherwise, as JSON text.
+   * Default keys for the entry of every end, as JSON text.
    *
    * @generated from field: string config_json = 4;
    */
@@ -1538,13 +1538,13 @@ export const InterpretRequestSchema: GenMessage<InterpretRequest> = /*@__PURE__*
   messageDesc(file_hookjail_v1_hook_service, 23);
 
 /**
- * What the ends mean.
+ * Meaning of the ends.
  *
  * @generated from message hookjail.v1.InterpretResponse
  */
 export type InterpretResponse = Message<"hookjail.v1.InterpretResponse"> & {
   /**
-   * A verdict for each end that the contract would have read.
+   * A verdict for each end that the contract would have interpreted.
    *
    * @generated from field: repeated hookjail.v1.Verdict verdicts = 1;
    */
@@ -1600,7 +1600,7 @@ export type InterpretResponse = Message<"hookjail.v1.InterpretResponse"> & {
   contractVersion: string;
 
   /**
-   * Texts of hooks that go with the answer, in order.
+   * Texts of hooks for the answer, in order.
    *
    * @generated from field: repeated string messages = 9;
    */
@@ -1615,7 +1615,7 @@ export const InterpretResponseSchema: GenMessage<InterpretResponse> = /*@__PURE_
   messageDesc(file_hookjail_v1_hook_service, 24);
 
 /**
- * A request to look at without running.
+ * A request to preview.
  *
  * @generated from message hookjail.v1.PreviewRequest
  */
@@ -1719,7 +1719,7 @@ export type Limits = Message<"hookjail.v1.Limits"> & {
   addressSpace?: bigint | undefined;
 
   /**
-   * Size of each file it writes, bytes.
+   * Size of each written file, bytes.
    *
    * @generated from field: uint64 file_size = 2;
    */
@@ -1733,14 +1733,14 @@ export type Limits = Message<"hookjail.v1.Limits"> & {
   openFiles: bigint;
 
   /**
-   * What is kept of each output stream, bytes.
+   * Capture of each output stream, bytes.
    *
    * @generated from field: uint64 output_bytes = 4;
    */
   outputBytes: bigint;
 
   /**
-   * Whether the run is ended where it prints more than that; else the rest is dropped.
+   * Whether more output ends the run; else the rest is dropped.
    *
    * @generated from field: bool output_kills = 5;
    */
@@ -1754,28 +1754,28 @@ export type Limits = Message<"hookjail.v1.Limits"> & {
   tasks?: bigint | undefined;
 
   /**
-   * Memory of all its processes together, bytes; absent where nothing limits it.
+   * Memory of all processes together, bytes; absent where nothing limits it.
    *
    * @generated from field: optional uint64 memory = 7;
    */
   memory?: bigint | undefined;
 
   /**
-   * Processor time of all its processes together, as a number of processors; absent where nothing limits it.
+   * Processor time of all processes together, as a number of processors; absent where nothing limits it.
    *
    * @generated from field: optional double cpus = 8;
    */
   cpus?: number | undefined;
 
   /**
-   * Files in its scratch directory together, bytes; absent where nothing limits them.
+   * Total size of files in the scratch directory, bytes; absent where nothing limits it.
    *
    * @generated from field: optional uint64 scratch = 9;
    */
   scratch?: bigint | undefined;
 
   /**
-   * Number of files, directories and links in its scratch directory; absent where nothing limits it.
+   * Number of files, directories and links in the scratch directory; absent where nothing limits it.
    *
    * @generated from field: optional uint64 scratch_files = 10;
    */
@@ -1790,7 +1790,7 @@ export const LimitsSchema: GenMessage<Limits> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 28);
 
 /**
- * What would happen. What a refusal left undecided is empty.
+ * Expected course of a run. Fields that a refusal leaves undecided are empty.
  *
  * @generated from message hookjail.v1.PreviewResponse
  */
@@ -1803,28 +1803,28 @@ export type PreviewResponse = Message<"hookjail.v1.PreviewResponse"> & {
   argv: string[];
 
   /**
-   * Where it would start; empty = in its scratch directory.
+   * The working directory; empty = the scratch directory.
    *
    * @generated from field: string working_dir = 2;
    */
   workingDir: string;
 
   /**
-   * Names in its environment, never values.
+   * Names in the environment, never values.
    *
    * @generated from field: repeated string environment_names = 3;
    */
   environmentNames: string[];
 
   /**
-   * What it could reach; empty under `noop`, which keeps it from nothing.
+   * Accessible paths; empty under `noop`, which does not restrict access.
    *
    * @generated from field: repeated hookjail.v1.Grant grants = 4;
    */
   grants: Grant[];
 
   /**
-   * The profile, its axes and how each would be enforced. `confirmed` says that the self-test proved it; there is no
+   * The profile, its axes and how each would be enforced. `confirmed` means that the self-test proved it; there is no
    * evidence of a run.
    *
    * @generated from field: hookjail.v1.Confinement confinement = 5;
@@ -1832,70 +1832,70 @@ export type PreviewResponse = Message<"hookjail.v1.PreviewResponse"> & {
   confinement?: Confinement | undefined;
 
   /**
-   * The wall time it would get.
+   * The time limit.
    *
    * @generated from field: google.protobuf.Duration timeout = 6;
    */
   timeout?: Duration | undefined;
 
   /**
-   * Why it would be refused; absent if it would run.
+   * The expected refusal; absent if the hook would run.
    *
    * @generated from field: hookjail.v1.Refusal refusal = 7;
    */
   refusal?: Refusal | undefined;
 
   /**
-   * The request's id, or one made here.
+   * The request's id, or a new one.
    *
    * @generated from field: string request_id = 8;
    */
   requestId: string;
 
   /**
-   * The files that a consent is bound to, as they are now; present once admission allowed the command.
+   * The present files that a consent is bound to; only if admission allows the command.
    *
    * @generated from field: repeated hookjail.v1.HashedFile files = 9;
    */
   files: HashedFile[];
 
   /**
-   * Why it may run: `allowlist`, `environment` or `typed`; empty where admission refused it.
+   * Why the hook may run: `allowlist`, `environment` or `typed`; empty where admission refuses it.
    *
    * @generated from field: string consent = 10;
    */
   consent: string;
 
   /**
-   * Its resource limits.
+   * The resource limits.
    *
    * @generated from field: hookjail.v1.Limits limits = 11;
    */
   limits?: Limits | undefined;
 
   /**
-   * What it may do on the network: `none` or `outbound`.
+   * Network access: `none` or `outbound`.
    *
    * @generated from field: string network = 12;
    */
   network: string;
 
   /**
-   * Which tasks it may start: `threads` or `processes`.
+   * Tasks that the hook may start: `threads` or `processes`.
    *
    * @generated from field: string spawn = 13;
    */
   spawn: string;
 
   /**
-   * Whether it may change modes, owners and times: `keep` or `change`.
+   * Changes of modes, owners and times: `keep` or `change`.
    *
    * @generated from field: string metadata = 14;
    */
   metadata: string;
 
   /**
-   * How many bytes stdin would hold.
+   * Number of bytes on stdin.
    *
    * @generated from field: uint64 stdin_bytes = 15;
    */
@@ -1909,7 +1909,7 @@ export type PreviewResponse = Message<"hookjail.v1.PreviewResponse"> & {
   contractVersion: string;
 
   /**
-   * When a child on this host last proved the profile; absent under `noop`.
+   * Time when a child on this host last proved the profile; absent under `noop`.
    *
    * @generated from field: google.protobuf.Timestamp tested_at = 17;
    */
@@ -1924,13 +1924,13 @@ export const PreviewResponseSchema: GenMessage<PreviewResponse> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_hook_service, 29);
 
 /**
- * What happens to a run whose client is gone.
+ * Action on a run whose client disconnects.
  *
  * @generated from enum hookjail.v1.OnDisconnect
  */
 export enum OnDisconnect {
   /**
-   * KILL, but FINISH at points that end something (`session_end`, `session.end`, `turn_end`).
+   * KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
    *
    * @generated from enum value: ON_DISCONNECT_UNSPECIFIED = 0;
    */
@@ -1944,7 +1944,7 @@ export enum OnDisconnect {
   KILL = 1,
 
   /**
-   * The run goes on to its end or deadline.
+   * The run continues to its end or deadline.
    *
    * @generated from enum value: ON_DISCONNECT_FINISH = 2;
    */
@@ -1958,27 +1958,27 @@ export const OnDisconnectSchema: GenEnum<OnDisconnect> = /*@__PURE__*/
   enumDesc(file_hookjail_v1_hook_service, 0);
 
 /**
- * What a failed hook means.
+ * Meaning of a failed hook.
  *
  * @generated from enum hookjail.v1.OnFailure
  */
 export enum OnFailure {
   /**
-   * As the contract says.
+   * As the contract defines it.
    *
    * @generated from enum value: ON_FAILURE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * As the contract says.
+   * As the contract defines it.
    *
    * @generated from enum value: ON_FAILURE_CONTRACT = 1;
    */
   CONTRACT = 1,
 
   /**
-   * A failure denies or blocks, where the contract would let it pass.
+   * A failure denies or blocks, also where the contract would let it pass.
    *
    * @generated from enum value: ON_FAILURE_CLOSED = 2;
    */
@@ -1992,7 +1992,7 @@ export const OnFailureSchema: GenEnum<OnFailure> = /*@__PURE__*/
   enumDesc(file_hookjail_v1_hook_service, 1);
 
 /**
- * Which hooks of a point.
+ * Selects the hooks of a point.
  *
  * @generated from enum hookjail.v1.DispatchStage
  */
@@ -2026,7 +2026,7 @@ export const DispatchStageSchema: GenEnum<DispatchStage> = /*@__PURE__*/
   enumDesc(file_hookjail_v1_hook_service, 2);
 
 /**
- * Who opened the turn.
+ * Origin of the turn.
  *
  * @generated from enum hookjail.v1.TurnOrigin
  */
@@ -2061,7 +2061,7 @@ export const TurnOriginSchema: GenEnum<TurnOrigin> = /*@__PURE__*/
 
 /**
  * Runs hooks for agent runtimes. A refusal is a gRPC status with `google.rpc.ErrorInfo` (domain `hookjail`, a stable
- * reason); what a hook did, however badly, is a response.
+ * reason). Every end of a hook, including a failure, is a response.
  *
  * @generated from service hookjail.v1.HookService
  */
@@ -2107,7 +2107,7 @@ export const HookService: GenService<{
     output: typeof ListHooksResponseSchema;
   },
   /**
-   * Reads process ends under a contract; runs nothing.
+   * Interprets process ends under a contract; runs nothing.
    *
    * @generated from rpc hookjail.v1.HookService.Interpret
    */
@@ -2117,9 +2117,9 @@ export const HookService: GenService<{
     output: typeof InterpretResponseSchema;
   },
   /**
-   * Does everything short of running: admission, resolved command, environment names, plan, axes. What Execute would
-   * refuse is told in the response, but for requests that cannot be right and callers that may not ask: those get the
-   * status that Execute gives them. Nothing of the hook is started and nothing is written down.
+   * Does everything except the run: admission, resolved command, environment names, plan, axes. A refusal of Execute is
+   * reported in the response; invalid requests and rejected callers get the same status as from Execute. No process of the hook
+   * is started and nothing is recorded.
    *
    * @generated from rpc hookjail.v1.HookService.Preview
    */
