@@ -1,4 +1,4 @@
-//! `hookjail interpret`: what ends of hooks mean, a JSON object a line.
+//! `hookjail interpret`: the meanings of hooks' ends, one JSON object a line.
 
 use std::{
     fs::File,
@@ -72,7 +72,7 @@ impl InterpretArgs {
             all_read &= answer.error.is_none();
             output::json_line(&answer);
         }
-        // The exit code tells a script whether all lines were read.
+        // The exit code reports whether all lines were read.
         Ok(success(all_read))
     }
 }

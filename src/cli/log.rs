@@ -1,4 +1,4 @@
-//! `hookjail log`: what ran, one line a run.
+//! `hookjail log`: the hooks that ran, one line a run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,12 +55,13 @@ const NAMED: usize = 3;
 /// The longest journal that is read for a summary, bytes.
 const MAX_READ: u64 = 64 << 20;
 
-/// The most runs that may be open at once and still be shown with what their start says.
+/// Maximum number of runs that are open at once and shown with the fields of their start.
 const MAX_OPEN_RUNS: usize = 1 << 16;
 
-/// Show what ran, one line a run: time, runtime, hook, how it ended, and what confinement denied.
+/// Show the hooks that ran, one line a run: time, runtime, hook, end, and what confinement denied.
 ///
-/// Reads the journal's files; needs no daemon. Trials of `install` and `learn` are left out. On a terminal a refusal and a denial have the command that helps.
+/// Reads the journal's files; needs no daemon. Trials of `install` and `learn` are left out.
+/// On a terminal a refusal and a denial have the command that helps.
 #[derive(Debug, Args)]
 pub(super) struct LogArgs {
     /// Only refusals, and runs in which confinement denied something
@@ -116,7 +117,7 @@ fn other_journal(context: &Context) -> Option<String> {
     let socket = socket.display();
     is_others.then(|| {
         format!(
-            "hookjail: this is your own journal; the daemon at `{socket}` has another: hookjail log --connect {socket}"
+            "hookjail: this is your own journal; read that of the daemon with: hookjail log --connect {socket}"
         )
     })
 }
@@ -245,13 +246,13 @@ impl Troubles {
     }
 }
 
-/// The hooks of a journal's runs, by the names by which people know them.
+/// The hooks of a journal's runs, by their labels.
 #[derive(Default)]
 struct Hooks {
-    /// Those that confinement denied something in their last run.
+    /// Hooks that confinement denied something in their last run.
     denied: BTreeSet<(String, Option<String>)>,
     open: BTreeMap<String, Begun>,
-    /// Those that were refused since they ran last: the time of the first refusal, and the calls.
+    /// Hooks that were refused since they ran last: the time of the first refusal, and the calls.
     refused: BTreeMap<(String, Option<String>), (Option<Timestamp>, u64)>,
     /// Why those have no workspace that had none in their last run.
     withheld: BTreeMap<String, String>,
@@ -820,7 +821,7 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     first
 }
 
-/// Returns the name by which a person knows a hook: its own, or its script's in the project, or its command line.
+/// Returns the label of a hook: its name, or its script's in the project, or its command line.
 fn label(begun: &Begun, home: Option<&Path>) -> String {
     if !begun.name.is_empty() {
         return begun.name.clone();
@@ -857,7 +858,7 @@ fn joined(begun: &Begun, home: Option<&Path>, program: &str, rest: &[String]) ->
     words.join(" ")
 }
 
-/// Shortens a text to so many characters.
+/// Shortens a text to a number of characters.
 fn cut(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         None => text.to_owned(),

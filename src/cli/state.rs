@@ -34,7 +34,7 @@ enum StateCommand {
         #[command(flatten)]
         which: WhichState,
     },
-    /// Print the paths of directories [default: those of the current directory's project, and of hooks without one]
+    /// Print the paths of directories [default: directories of the current project, and of hooks without one]
     Path {
         #[command(flatten)]
         which: WhichState,

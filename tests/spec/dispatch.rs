@@ -1728,7 +1728,7 @@ fn without_a_daemon_and_a_hook_nobody_was_asked() {
     let at = ["dispatch", "--contract", "loom", "--point", "tool.pre"];
     let output = here.run(&at);
     assert_eq!(output.status.code(), Some(125), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("nobody was asked"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("has a hook; add one"));
     // The control: of hooks that there are, none may be due.
     let output = here.run(&[&at[..], &["--hook", "tool.post=exit 1"]].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
