@@ -1,4 +1,4 @@
-//! What benchmarks share: a daemon of the program that is measured, and clients of it in processes of their own.
+//! Shared parts of benchmarks: a daemon of the program that is measured, and clients of it in processes of their own.
 
 use std::{
     env,
@@ -188,7 +188,7 @@ impl Lane {
     }
 }
 
-/// Returns the numbers of a line. A negative one tells of a failed call.
+/// Returns the numbers of a line. A negative one means a failed call.
 fn numbers(line: String) -> Outcome<Vec<u64>> {
     let numbers = line.split(' ').map(str::parse).collect::<Result<_, _>>();
     numbers.map_err(|_| format!("a call failed: {line}").into())

@@ -478,7 +478,7 @@ fn counted(rows: &mut Rows, style: Style, key: &[String], group: &StatsGroup) {
     }
     if group.measures_dropped > 0 {
         let dropped = group.measures_dropped;
-        rows.row("", format!("{dropped} measures had no room"));
+        rows.row("", format!("{dropped} measures beyond the maximum"));
     }
 }
 

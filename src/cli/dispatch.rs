@@ -41,7 +41,7 @@ const STDERR_LINES: usize = 3;
 
 /// Run all hooks that are due at a lifecycle point, to one decision.
 ///
-/// Exits with 0 if no hook stops the operation, with 2 if one does, and with 125 if hookjail failed or refused.
+/// Exits with 0 if no hook stops the operation, with 2 if one does. Exits with 125 if hookjail failed or refused.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"

@@ -53,7 +53,7 @@ const WORKSPACE: &str = "${workspace}";
 
 /// Explains what a profile allows, by the rules that confine hooks. Calls no daemon and runs nothing.
 ///
-/// Exits with 0 if the operation is allowed, with 1 if it is refused, killed, or allowed with some arguments only.
+/// Exits with 0 if the operation is allowed. Exits with 1 if it is refused, killed, or allowed with some arguments only.
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
     /// The profile

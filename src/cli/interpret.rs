@@ -21,8 +21,10 @@ const LINE: u64 = 64 * 1024 * 1024;
 
 /// Interpret ends of hooks that ran elsewhere by their contract; run nothing.
 ///
-/// Each line of the input is one JSON object: `{"id": "x", "contract": "reyn", "mode": "shell_push", "point": "turn_end",
-/// "ends": [{"name": "h", "exit_code": 0, "stdout": "…"}]}`. Each is answered by one line, in the same order.
+/// Each line of the input is one JSON object.
+/// An example: `{"id": "x", "contract": "reyn", "mode": "shell_push", "point": "turn_end",
+/// "ends": [{"name": "h", "exit_code": 0, "stdout": "…"}]}`.
+/// The output has one line for each, in the same order.
 #[derive(Debug, Args)]
 pub(super) struct InterpretArgs {
     /// The file with the lines; `-` is stdin

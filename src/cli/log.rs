@@ -717,7 +717,7 @@ fn ending(fields: &RecordFields<'_>) -> Ending {
 fn end_words(fields: &RecordFields<'_>, ending: Ending) -> String {
     let code = fields.exit_code.unwrap_or_default();
     let fixed = match ending {
-        Ending::Asked => "has the user asked",
+        Ending::Asked => "asks the user",
         Ending::Canceled => "canceled",
         Ending::Crashed => {
             return format!("crashed (signal {})", fields.signal.unwrap_or_default());
@@ -935,11 +935,7 @@ mod tests {
         );
         outcome(&exited(1, "NONE", true), Ending::Failed, "failed (exit 1)");
         outcome(&exited(3, "NONE", false), Ending::Exited, "exit 3");
-        outcome(
-            &exited(0, "ASK", false),
-            Ending::Asked,
-            "has the user asked",
-        );
+        outcome(&exited(0, "ASK", false), Ending::Asked, "asks the user");
         let crashed = r#""record":"ended","outcome":"signaled","signal":11"#;
         outcome(crashed, Ending::Crashed, "crashed (signal 11)");
         let refused = r#""record":"refused","reason":"OVERLOADED","count":7,"message":"no place; to allow it: x""#;

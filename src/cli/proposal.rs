@@ -60,7 +60,7 @@ impl Proposal<'_> {
         match known.is_some() && known == words(&self.first_line()) {
             true => Ok(file),
             false => Err(Failure::new(format!(
-                "`{}` is another hook's, or was written by hand; name the profile otherwise by --name",
+                "`{}` is another hook's, or was written by hand; use another --name",
                 file.display()
             ))),
         }

@@ -11,8 +11,9 @@ use hookjail_daemon::daemon::{self, LogFormat};
 
 /// Run the daemon.
 ///
-/// Its log goes to stderr, with `--json` as lines of JSON; under systemd, without `--json`, to journald with priorities and
-/// fields.
+/// Its log goes to stderr, with `--json` as lines of JSON. Under systemd and without `--json`, it goes to journald with
+/// priorities and fields.
+
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
     /// Leave the session of the process that starts it, and go on when that ends

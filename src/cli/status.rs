@@ -130,7 +130,7 @@ fn network(network: Option<&pb::NetworkStatus>) -> String {
     } = network;
     match plaintext_uid {
         None => format!("{address}, mutual TLS, {clients} clients, {users} users"),
-        Some(uid) => format!("{address}, WITHOUT TLS: everybody is uid {uid}"),
+        Some(uid) => format!("{address}, WITHOUT TLS: every caller is uid {uid}"),
     }
 }
 

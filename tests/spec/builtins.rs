@@ -11,7 +11,7 @@ use hookjail::pb::{self, dispatched_hook::End};
 use serde_json::{Value, json};
 
 use crate::{
-    support::{self, Daemon, Setup, at, directory, hook, reason},
+    support::{self, Daemon, Setup, directory, dispatch_at, hook, reason},
     witness::{NOBODY, ask_as, until},
 };
 
@@ -206,7 +206,7 @@ async fn a_toolsets_flag_has_shell_commands_asked_about_in_the_stage_before_the_
     };
 
     let before = daemon.dispatch(before).await;
-    let after = daemon.dispatch(at("pre_tool_use", &event)).await;
+    let after = daemon.dispatch(dispatch_at("pre_tool_use", &event)).await;
 
     assert_eq!(in_process(&before), [("safer", true)]);
     assert_eq!(before.answer.unwrap().decision(), pb::Decision::Ask);
@@ -657,8 +657,8 @@ async fn a_built_in_hook_works_where_its_entry_says_and_tells_whose_agent_it_is(
     let event = json!({ "cwd": daemon.workspace() });
     let at = async |point: &str| dispatch(&daemon, point, &event).await;
 
-    let session = at("session_start").await;
-    let turn = at("turn_start").await;
+    let session = dispatch_at("session_start").await;
+    let turn = dispatch_at("turn_start").await;
 
     let context = session.answer.unwrap().additional_context.concat();
     let here = format!("Working directory: {}\n", sub.display());

@@ -1058,7 +1058,7 @@ async fn looms_approve_asks_the_operator_about_the_tool() {
             name: tool.to_owned(),
             ..pb::Tool::default()
         }),
-        ..crate::support::at("tool.pre", &json!({}))
+        ..crate::support::dispatch_at("tool.pre", &json!({}))
     };
     // Nobody listens: no. (A tool that it is not about is asked of nobody.)
     let answer = daemon.dispatch(about("shell")).await.answer.unwrap();
@@ -1119,7 +1119,7 @@ async fn an_operator_is_asked_about_the_call_that_the_event_tells() {
         let mut client = daemon.client();
         let request = pb::DispatchRequest {
             tool,
-            ..crate::support::at("tool.pre", &event)
+            ..crate::support::dispatch_at("tool.pre", &event)
         };
         let dispatched = tokio::spawn(async move { client.dispatch(request).await });
         let asked = listener.question().await;
@@ -1134,7 +1134,7 @@ async fn an_operator_is_asked_about_the_call_that_the_event_tells() {
     // Of a call that nobody names nobody is asked, and it is refused; half a name is none.
     for event in [json!({}), json!({"toolName": 7}), json!({"toolName": ""})] {
         let answer = daemon
-            .dispatch(crate::support::at("tool.pre", &event))
+            .dispatch(crate::support::dispatch_at("tool.pre", &event))
             .await;
         let answer = answer.answer.unwrap();
         assert_eq!(answer.decision(), pb::Decision::Deny, "{event}");
@@ -1311,7 +1311,7 @@ async fn infers_list_is_consent_where_the_operator_has_it_so_and_is_bound_to_con
                 inline_hooks: brought,
                 mode_key: mode.to_owned(),
                 session_id: "s".to_owned(),
-                ..crate::support::at("post_tool", &json!({}))
+                ..crate::support::dispatch_at("post_tool", &json!({}))
             };
             let response = daemon.dispatch(request).await;
             let told = response.events.iter().map(|event| {

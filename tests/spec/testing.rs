@@ -163,7 +163,7 @@ fn a_file_that_cannot_be_read_is_named_with_its_key() {
     assert_eq!(none.status.code(), Some(125), "{none:?}");
     assert!(
         String::from_utf8_lossy(&none.stderr)
-            .contains("no file `*.hooktest.toml` is there; name one")
+            .contains("no file `*.hooktest.toml` exists; name one")
     );
     home.write(
         "p/a.hooktest.toml",

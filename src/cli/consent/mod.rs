@@ -439,7 +439,7 @@ pub(super) fn named_by_git(paths: &[PathBuf]) -> Option<String> {
 pub(super) fn displaced_script(script: &Path, profile: &str) -> String {
     format!(
         "`{}` looks for its own path, but profile {profile} runs a copy; \
-         allow it under workspace-rw or a profile with `view = \"own\"`",
+         allow it under workspace-rw or one with `view = \"own\"`",
         script.display()
     )
 }

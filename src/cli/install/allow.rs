@@ -35,9 +35,9 @@ use super::{
     sources::{self, Elsewhere},
 };
 
-/// Allow the hooks of a project and of the user as their files are now, after a question; or one command.
+/// Allow the hooks of a project and of the user as their files are now, or one command.
 ///
-/// Shows each hook that is new or changed since it was allowed, with the difference of its script.
+/// Shows each hook that is new or changed since it was allowed, with the difference of its script, and asks.
 /// With a command, allows that command alone, without a question.
 #[expect(
     clippy::struct_excessive_bools,

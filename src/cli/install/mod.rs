@@ -80,7 +80,7 @@ pub(super) struct InstallArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Name settings without a required hook, or with a changed one, and change nothing; exits with 1 if there are any
+    /// Name settings without a required hook, or with a changed one, and change nothing; exit with 1 if any
     ///
     /// Where the administrator's files require no hook of the runtime, hooks that are not confined are named.
     #[arg(long, conflicts_with_all = ["dry_run", "uninstall", "yes"])]

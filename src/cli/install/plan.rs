@@ -663,7 +663,6 @@ impl Planner<'_> {
             let copied = bound.given.iter();
             remarks.extend(copied.map(|file| format!(
                 "a changed `{file}` needs a new consent, and the hook is given a copy of it. If its program only reads or formats it: \
-
                  hookjail allow --data {file} --profile {profile} -- CMD"
             )));
         }

@@ -64,7 +64,7 @@ impl InstallArgs {
             }
             output::line(&match all.iter().all(|(_, state)| is_whole(state)) {
                 true => format!("required hooks are in place: {}", lines.names().join(", ")),
-                false => format!("mend these settings: {mend}"),
+                false => format!("repair these settings: {mend}"),
             });
         }
         Ok(success(all.iter().all(|(_, state)| is_whole(state))))

@@ -894,7 +894,7 @@ impl SettingsFile {
             Ok(_) if self.is_new => {
                 return Err(failed(
                     "make",
-                    &"another program has made it meanwhile; try again",
+                    &"another process made the file meanwhile; try again",
                 ));
             }
             read => read.map_err(|error| failed("read", &error))?,
@@ -903,7 +903,7 @@ impl SettingsFile {
         if now != self.text || owner != (self.metadata.uid(), self.metadata.gid()) {
             return Err(failed(
                 "change",
-                &"somebody has changed it meanwhile; try again",
+                &"another process changed the file meanwhile; try again",
             ));
         }
         let was = peek(&self.backup).ok();

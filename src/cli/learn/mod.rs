@@ -105,7 +105,7 @@ pub(super) struct LearnArgs {
     /// Write the profile to this file, which must not exist; a file hook.toml gets it as the hook's needs
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// A file with the event, or - for stdin [default: stdin, unless it is a terminal or empty; then samples of the runtime's]
+    /// A file with the event, or - for stdin [default: stdin; samples where it is a terminal or empty]
     #[arg(long, value_name = "FILE")]
     event: Option<PathBuf>,
     /// The wall time of each run, for example 500ms, 10s, 2m
@@ -369,9 +369,7 @@ impl LearnArgs {
         };
         let name = match &self.name {
             Some(name) => ProfileName::parse(name).filter(is_free).ok_or_else(|| {
-                Failure::new(format!(
-                    "`--name {name}` is no name for a profile of one's own"
-                ))
+                Failure::new(format!("`--name {name}` is no valid name of a profile"))
             })?,
             None => {
                 let name = self.name_of_file();
@@ -692,7 +690,7 @@ fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) ->
         let decision =
             |response: &pb::ExecuteResponse| response.verdict.as_ref().map_or(0, |it| it.decision);
         if decision(first) != decision(second) {
-            differ.insert("its verdict is another".to_owned());
+            differ.insert("the verdict differs".to_owned());
         }
         let known = |denial: &&pb::Denial| {
             first

@@ -108,11 +108,13 @@ impl PolicyFiles {
                         is_executable: mode & 0o111 != 0,
                     };
                     if unpacked.files.insert(path, file).is_some() {
-                        return Err(format!("`{shown}` is there twice"));
+                        return Err(format!("`{shown}` occurs twice"));
                     }
                 }
                 PolicyPlace::Directory(_) | PolicyPlace::File { .. } | PolicyPlace::Root => {
-                    return Err(format!("`{shown}` is of the other kind: file or directory"));
+                    return Err(format!(
+                        "`{shown}` is a file instead of a directory, or the reverse"
+                    ));
                 }
             }
         }
@@ -265,8 +267,8 @@ mod tests {
             (("hooks/link", EntryType::Link, 0o777, b""), "neither"),
             (("hooks/device", EntryType::Char, 0o666, b""), "neither"),
             (("hooks/pipe", EntryType::Fifo, 0o666, b""), "neither"),
-            (("managed.toml", FILE, 0o644, b""), "twice"),
-            (("hooks", FILE, 0o644, b""), "other kind"),
+            (("managed.toml", FILE, 0o644, b""), "occurs twice"),
+            (("hooks", FILE, 0o644, b""), "instead of a directory"),
             (("hooks/large", FILE, 0o644, &large), "larger"),
         ] {
             let error = PolicyFiles::unpack(&packed(&[first, other])).unwrap_err();

@@ -165,9 +165,7 @@ impl TestArgs {
         })?;
         if paths.is_empty() {
             let [usual, ..] = file::SUFFIXES;
-            return Err(Failure::new(format!(
-                "no file `*{usual}` is there; name one"
-            )));
+            return Err(Failure::new(format!("no file `*{usual}` exists; name one")));
         }
         let files = paths.iter().map(|path| Ok((path, TestFile::read(path)?)));
         let files = files.collect::<Result<Vec<_>, Failure>>()?;
