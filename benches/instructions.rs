@@ -1,4 +1,4 @@
-//! How many instructions of its own the daemon executes for one call: a number that does not depend on what else the machine does.
+//! Number of instructions that the daemon executes for one call, which does not depend on other work of the machine.
 //!
 //! `cargo bench --profile dev --bench instructions -- [--program FILE] [--calls N] [--most N]`. The daemon's threads are executed step by
 //! step (ptrace), as virtual machines often have no counters. The work of the kernel and of the hook's process is not
@@ -66,7 +66,7 @@ mod steps {
 
     /// Calls before the first that counts: the caller's threads are started by then.
     const WARM_UP: usize = 3;
-    /// How many steps are made before it is looked whether the call has ended.
+    /// The number of steps between two checks whether the call has ended.
     const STEPS: u64 = 256;
 
     pub(super) fn measure() -> Outcome<()> {

@@ -168,5 +168,5 @@ fn record() -> Record {
     }))
 }
 
-/// How often each way has its turn.
+/// The number of turns of each way.
 const ROUNDS: u32 = 20;

@@ -246,7 +246,7 @@ const OF_RUNTIMES: [(&str, &str); 2] = [
     ("proto/", "generated: the contracts' names on the wire"),
 ];
 
-/// How many lines of other files name one, and why they may. These lines are texts for people, or data.
+/// The number of lines of other files that name one, and the reasons. These lines are texts for people, or data.
 const NAMED: [(&str, usize, &str); 10] = [
     (
         "cli/consent/mod.rs",

@@ -33,7 +33,8 @@ use serde_json::Value;
 
 const CASES: usize = 10_000;
 
-/// How many of the paths around one are asked about where everything is.
+/// The number of the paths around one that are asked about where everything is.
+
 const NEAREST: usize = 2;
 
 #[test]

@@ -436,7 +436,7 @@ fn check(errno: i32) -> Outcome<()> {
 /// Times of one case.
 #[derive(Default)]
 struct Times {
-    /// Of other ways to run the command.
+    /// Times of other ways to run the command.
     others: Vec<Vec<Duration>>,
     /// Times of a call that starts nothing: the cost of gRPC itself.
     bare: Vec<Duration>,

@@ -23,9 +23,9 @@ pub(crate) mod client;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How long a daemon may take until it serves.
+/// The maximum time until a daemon serves.
 const SERVING: Duration = Duration::from_secs(30);
-/// How long one call may take.
+/// The maximum time of one call.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A process that is killed when this is dropped.

@@ -85,7 +85,7 @@ pub(super) struct DrainArgs {
     /// The daemon's admin socket [default: that of the configuration]
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
-    /// How long running hooks get, for example 500ms, 10s, 2m [default: `server.drain`]
+    /// The time that running hooks get, for example 500ms, 10s, 2m [default: `server.drain`]
     #[arg(long, value_parser = parse_span)]
     within: Option<Duration>,
 }

@@ -43,7 +43,7 @@ pub(super) struct AuditArgs {
 enum AuditCommand {
     /// Write matching records for another system, and last the hash at which the chain ended
     Export {
-        /// How each record is written
+        /// The form of each record
         #[arg(long, value_enum, default_value_t = Format::Jsonl)]
         format: Format,
         #[command(flatten)]

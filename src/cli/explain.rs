@@ -93,7 +93,7 @@ enum ExplainQuestion {
         #[arg(value_name = "HOST:PORT")]
         address: Destination,
     },
-    /// Whether an interpreter waits for a command's runs, started ahead, and why none does
+    /// An interpreter that is started ahead and waits for a command's runs, or the reason why none does
     Warm {
         /// The interpreter, the script and their arguments
         #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]

@@ -37,7 +37,7 @@ use super::{
     show::HAS_LEARN,
 };
 
-/// How many runs are shown where neither their number nor a time is asked for.
+/// The number of runs that are shown where neither their number nor a time is asked for.
 const RUNS: usize = 10;
 
 /// The least and the most columns of a hook on a terminal.
@@ -168,15 +168,15 @@ pub(super) fn last_denied(context: &Context) -> Result<Option<DeniedRun>, Failur
 /// The refusals and denials of hooks, as far as no later run of theirs went well.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    /// How many hooks confinement denied something in their last run.
+    /// The number of hooks that confinement denied something in their last run.
     pub(super) denied: usize,
     /// The calls that were refused for lack of a consent.
     pub(super) refused_calls: u64,
     /// The time of the first of them.
     pub(super) refused_since: Option<Timestamp>,
-    /// How many hooks had no workspace in their last run.
+    /// The number of hooks without a workspace in their last run.
     pub(super) without_workspace: usize,
-    /// Why one of these had none.
+    /// The reason why one of these had none.
     pub(super) withheld: Option<String>,
 }
 
@@ -254,7 +254,7 @@ struct Hooks {
     open: BTreeMap<String, Begun>,
     /// Hooks that were refused since they ran last: the time of the first refusal, and the calls.
     refused: BTreeMap<(String, Option<String>), (Option<Timestamp>, u64)>,
-    /// Why those have no workspace that had none in their last run.
+    /// The reasons why hooks without a workspace in their last run have none.
     withheld: BTreeMap<String, String>,
 }
 
@@ -304,9 +304,9 @@ struct Log {
     is_person: bool,
     json: bool,
     open: BTreeMap<String, Begun>,
-    /// How many runs were read.
+    /// The number of runs that were read.
     read: usize,
-    /// How many of them were shown.
+    /// The number of runs that were shown.
     shown: usize,
     style: Style,
     zone: TimeZone,
@@ -354,7 +354,7 @@ impl Begun {
     }
 }
 
-/// How a run ended, by the word that JSON has.
+/// The end of a run, by the word that JSON has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Ending {

@@ -19,7 +19,7 @@ use super::{
 };
 use hookjail_daemon::wire::json;
 
-/// How much of a command a line shows, characters.
+/// Maximum number of characters of a command that a line shows.
 const COMMAND_CHARS: usize = 60;
 
 /// List the hooks that the daemon has in work.

@@ -27,13 +27,13 @@ use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
 
 use super::Context;
 
-/// Which records.
+/// A selection of records.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct WhichRecords {
-    /// Not before: 1h ago, today, yesterday, 2026-11-26 or 2026-11-26T12:00Z
+    /// Only records since then: 1h ago, today, yesterday, 2026-11-26 or 2026-11-26T12:00Z
     #[arg(long, value_name = "TIME", value_parser = past)]
     pub(super) since: Option<Timestamp>,
-    /// Not after
+    /// Only records until then
     #[arg(long, value_name = "TIME", value_parser = past)]
     until: Option<Timestamp>,
     /// Only this hook, by its name
@@ -76,7 +76,7 @@ impl WhichRecords {
     }
 }
 
-/// Where to read records from.
+/// The source of records.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RecordSource {
     /// Ask the daemon at this socket instead of reading the files

@@ -41,7 +41,7 @@ enum StateCommand {
     },
 }
 
-/// Which directories.
+/// A selection of directories.
 #[derive(Debug, Args)]
 struct WhichState {
     /// Only these, by the names that `list` shows

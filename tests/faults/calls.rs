@@ -167,14 +167,13 @@ struct Calls<'a> {
     injector: Injector,
     log: BTreeMap<(Asked, &'static str, i32), Seen>,
     long: bool,
-    /// Up to the how manyth call.
+    /// The maximum number of the call that fails.
     most: i32,
     scene: &'a mut Scene,
 }
 
 /// Has each kind of calls fail with each of its errors: the first call during a request, the second during the next,
-/// until
- a request makes no more of them.
+/// until a request makes no more of them.
 pub(crate) async fn calls_fail(scene: &mut Scene) {
     let home = directory();
     let (library, control) = (home.path().join("inject.so"), home.path().join("inject"));

@@ -18,7 +18,7 @@ use crate::{
     support::{Setup, dial, endpoint},
 };
 
-/// How much a hook prints whose reader pauses: more than pipes and windows hold.
+/// The number of bytes that a hook prints whose reader pauses: more than pipes and windows hold.
 const PRINTED: u64 = 4_000_000;
 
 /// Has all of them at once, beside callers that are as they should be.

@@ -18,7 +18,7 @@ use crate::{
     witness::{Again, Mount},
 };
 
-/// How large a disk is: the journal of the whole load fits.
+/// The size of a disk: the journal of the whole load fits.
 const SIZE: &str = "size=64m,mode=";
 
 /// Fills the disk that the journal is on.

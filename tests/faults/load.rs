@@ -26,7 +26,7 @@ use crate::{
 /// After which time a caller gives up: far longer than any call may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a caller waits before it asks again.
+/// The time for which a caller waits before a retry.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The answer to a caller.
@@ -38,7 +38,7 @@ pub(crate) enum Said {
     Refused {
         /// The stable reason.
         reason: String,
-        /// That it ran all the same.
+        /// Whether the hook ran all the same.
         released: bool,
     },
     /// Something broke on the daemon's side.
@@ -148,7 +148,7 @@ impl Call {
     }
 }
 
-/// Where hooks leave their marks.
+/// The file in which hooks leave their marks.
 const MARKS: &str = "ran";
 
 /// The script by which a hook marks its run: its event has its id, so that the same command does for all.

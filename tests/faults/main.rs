@@ -52,7 +52,7 @@ struct Fault {
     name: &'static str,
     /// The fault in words, for the table.
     what: &'static str,
-    /// How soon every caller is served again once it is over.
+    /// The maximum time until every caller is served again once it is over.
     bound: Duration,
     /// The answers that callers may get, besides ends of their hooks and passed deadlines.
     told: &'static [&'static str],

@@ -50,7 +50,7 @@ impl Closed {
     }
 }
 
-/// How a daemon is started.
+/// The set-up of a daemon.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     /// Lines added to the configuration.

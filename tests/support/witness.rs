@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{Daemon, command, directory, program, sh};
 
-/// How long anything may take that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
+/// The maximum time of anything that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Returns a number of seconds, about a minute, that no other `sleep` on this machine has as its argument.

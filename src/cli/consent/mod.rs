@@ -411,7 +411,7 @@ pub(super) fn other_list(context: &Context) -> Option<String> {
     let socket = server::daemon(&context.call, None)?;
     let owner = socket.metadata().ok()?.uid();
     let caller = nix::unistd::geteuid().as_raw();
-    (callerer != own).then(|| {
+    (owner != caller).then(|| {
         let socket = socket.display();
         let who = if owner == 0 {
             "root".to_owned()

@@ -33,11 +33,11 @@ pub(in crate::cli) struct Book<'a> {
 pub(in crate::cli) struct Standing {
     /// The consents that would make it run, with the bounds of those that it has.
     pub(in crate::cli) bound: Vec<BoundConsent>,
-    /// Why it is refused, and the difference of what changed; `None` = it runs.
+    /// The reason why it is refused, and the difference of the change; `None` = it runs.
     pub(in crate::cli) refused: Option<Refused>,
 }
 
-/// Why a command is refused.
+/// The reason why a command is refused.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Refused {
     /// The difference to what was approved, unified; empty where that text is not kept.

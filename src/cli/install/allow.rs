@@ -74,10 +74,10 @@ struct Found {
     allowed: BTreeSet<String>,
     /// Commands that no consent can allow, and files that cannot be read, with the reasons.
     broken: BTreeSet<(String, String)>,
-    /// How many consents there are for directories that are gone.
+    /// The number of consents for directories that are gone.
     gone: BTreeMap<PathBuf, usize>,
     needed: Vec<Needed>,
-    /// How many commands of each runtime stay unconfined, in words, where some do.
+    /// The number of commands of each runtime that stay unconfined, in words, where some do.
     unconfined: Vec<(&'static str, String)>,
 }
 
@@ -120,11 +120,11 @@ impl Needed {
     }
 }
 
-/// How the confined hooks of the user and of the current directory's project stand.
+/// The state of the confined hooks of the user and of the current directory's project.
 pub(in crate::cli) struct Here {
     allowed: usize,
     pub(in crate::cli) refused: usize,
-    /// How many commands of each runtime stay unconfined, and what names them.
+    /// The number of commands of each runtime that stay unconfined, and the command that names them.
     pub(in crate::cli) unconfined: Vec<String>,
 }
 
@@ -282,7 +282,7 @@ impl Looked {
     }
 }
 
-/// Where hooks are looked for.
+/// The places where hooks are looked for.
 struct Place {
     /// Whether in every project with allowed hooks, and at every allowed command.
     all: bool,

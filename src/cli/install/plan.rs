@@ -36,7 +36,7 @@ use super::{
     unserved,
 };
 
-/// Why a line with hookjail in it is not handed to hookjail.
+/// The reason why a line with hookjail in it is not handed to hookjail.
 const CONFINED_TWICE: &str =
     "its own line confines it, which cannot be confined again; take that back first: --uninstall";
 
@@ -109,7 +109,7 @@ pub(super) struct SettingsChange {
     pub(super) is_bare: bool,
     /// The fetches of its packages.
     pub(super) fetches: BTreeSet<Fetch>,
-    /// Why a line that is confined already is refused.
+    /// The reason why a line that is confined already is refused.
     pub(super) refused: Option<Refused>,
     /// Remarks for the user.
     pub(super) remarks: Vec<String>,

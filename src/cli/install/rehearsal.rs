@@ -76,7 +76,7 @@ pub(super) struct Lacking {
 pub(super) struct RehearsalReport {
     /// Whether the profile refuses files that it uses.
     pub(super) is_refused: bool,
-    /// Why the guard is left as it is.
+    /// The reason why the guard is left as it is.
     pub(super) left: Option<String>,
     pub(super) remarks: Vec<String>,
 }

@@ -55,7 +55,7 @@ use hookjail_sandbox as sandbox;
 
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {
-    /// Where relative directories in it start: the project, or the user's home.
+    /// The directory where relative ones in it start: the project, or the user's home.
     pub(super) base: PathBuf,
     /// The path of its backup, out of the reach of projects and hooks.
     backup: PathBuf,
@@ -928,7 +928,7 @@ impl SettingsFile {
             Some(was) if !keeps_backup && (is_removed || was == text) => {
                 fs::remove_file(&self.backup)
                     .map_err(|error| failed("remove the backup of", &error))?;
-                // Of an earlier version's change there is none.
+                // There is none for an earlier version's change.
                 drop(fs::remove_file(self.backup.with_extension(CHANGED)));
                 Ok(None)
             }

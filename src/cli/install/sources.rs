@@ -33,7 +33,7 @@ use super::{
 /// The most files that one pattern stands for.
 const MOST: usize = 4096;
 
-/// Why a command that is no hook stays as it is.
+/// The reason why a command that is no hook stays as it is.
 const NO_HOOK: &str = "not a hook of the runtime, and not rewritten";
 
 /// A command that stays unconfined.

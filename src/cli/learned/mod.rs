@@ -116,7 +116,7 @@ pub(in crate::cli) struct Draft {
     /// The references by which it names the user's directories.
     references: References,
     spawn: Spawn,
-    /// How long its files last, and the directories in whose places it has them.
+    /// The lifetime of its files, and the directories in whose places it has them.
     state: Option<(StateScope, BTreeSet<PathBuf>)>,
     /// View of the widest profile, which gives no right.
     view: HookView,

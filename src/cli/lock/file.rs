@@ -285,7 +285,7 @@ mod tests {
                 "settings of hooks/guard.sh: was .claude/settings.json: PreToolUse Bash, is none",
             ),
         ] {
-            let found = locked.differences(&there);
+            let found = locked.differences(&other);
             assert!(
                 found.iter().any(|it| it == expected),
                 "{expected}: {found:?}"

@@ -40,7 +40,7 @@ pub(super) struct CheckArgs {
 /// The comparison of recorded runs.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Comparison {
-    /// How many runs each key would have refused.
+    /// The number of runs that each key would have refused.
     keys: BTreeMap<String, usize>,
     /// The ids of the runs that would have been refused.
     refused: Vec<String>,

@@ -54,7 +54,7 @@ struct Failed {
     reason: Option<String>,
 }
 
-/// Why a hook could not be run.
+/// The reason why a hook could not be run.
 pub(in crate::cli) enum Unrehearsed {
     Failed(String),
     /// No layer can be made over the workspace, and nothing ran.

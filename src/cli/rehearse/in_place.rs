@@ -82,7 +82,7 @@ pub(super) struct ConfinedEnd {
     /// The decision, as the protocol spells it.
     pub(super) decision: String,
     pub(super) denials: Vec<pb::Denial>,
-    /// Why hookjail answers in the hook's place, if it does.
+    /// The reason why hookjail answers in the hook's place, if it does.
     pub(super) failure: Option<String>,
     /// The hosts that it connected to, none twice; `None` where they cannot be observed.
     pub(super) hosts: Option<BTreeSet<String>>,

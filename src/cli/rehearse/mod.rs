@@ -66,7 +66,7 @@ pub(super) struct RunEnd {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) decision: String,
     pub(super) exit_code: u8,
-    /// Why hookjail answers in the hook's place, if it does.
+    /// The reason why hookjail answers in the hook's place, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
     /// From its release to the end of its tree, milliseconds; of a bare run from its start.

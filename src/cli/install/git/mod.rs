@@ -57,10 +57,10 @@ pub(super) struct PlannedHook {
     pub(super) bound: Vec<BoundConsent>,
     path: PathBuf,
     pub(super) point: &'static str,
-    /// Why its command would be refused; `None` where it is allowed.
+    /// The reason why its command would be refused; `None` where it is allowed.
     pub(super) refused: Option<Refused>,
     remarks: Vec<String>,
-    /// Why it cannot be confined, if so.
+    /// The reason why it cannot be confined, if so.
     left: Option<String>,
 }
 
