@@ -85,7 +85,7 @@ impl Stats {
     /// Creates empty statistics.
     pub(in crate::cli) const fn new(keys: Vec<GroupBy>) -> Self {
         Self {
-            keys,
+            by: keys,
             groups: BTreeMap::new(),
             open: BTreeMap::new(),
             without_group: 0,
@@ -98,7 +98,7 @@ impl Stats {
         let group_key = || {
             self.by
                 .iter()
-                .map(|key| key.of(fields).to_owned())
+                .map(|key| key.value(fields).to_owned())
                 .collect()
         };
         let key = match &*fields.record {

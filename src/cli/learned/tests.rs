@@ -81,7 +81,7 @@ impl Home {
             destination: None,
             operation,
             target: Target::locate(operation, &path),
-            path,
+            given: path,
         }
     }
 
