@@ -47,7 +47,7 @@ const WAITING: usize = 2000;
 const MIB: f64 = (1 << 20) as f64;
 
 fn main() -> ExitCode {
-    if let Some(done) = lane::client::asked() {
+    if let Some(done) = lane::client::serve_if_named() {
         return done;
     }
     match measure() {
@@ -66,7 +66,7 @@ fn measure() -> Outcome<()> {
         match &*word {
             "--program" => program = words.next().ok_or("`--program` needs a value")?.into(),
             "--bench" => {}
-            other => return Err(format!("`{other}` is none of its arguments").into()),
+            other => return Err(format!("`{other}` is not one of the arguments").into()),
         }
     }
     let client = tokio::runtime::Builder::new_current_thread()
@@ -80,7 +80,7 @@ fn measure() -> Outcome<()> {
     memory(&client, &program, WAITING)
 }
 
-/// Measures from deadlines to the answers that tell of them: by then the hook and all that it started is dead.
+/// Measures from deadlines to the answers that report them: by then the hook and all that it started is dead.
 fn deadlines(client: &Runtime, program: &Path) -> Outcome<()> {
     let daemon = Daemon::start(program, directory()?, "")?;
     let channel = connect(client, &daemon.socket())?;
@@ -115,7 +115,7 @@ fn deadlines(client: &Runtime, program: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures what a caller with one call at a time waits for, alone and beside busy ones with so many calls at once each.
+/// Measures the latency of a caller with one call at a time, alone and beside busy ones with `width` calls at once each.
 fn quiet_caller(program: &Path, width: usize) -> Outcome<()> {
     let last = FIRST_USER + BUSY;
     let users = geteuid().is_root();
@@ -155,14 +155,14 @@ fn quiet_caller(program: &Path, width: usize) -> Outcome<()> {
         served += lane.answer()?.first().ok_or("no count")?;
     }
     println!(
-        "a quiet caller: alone p50 {alone:.2} ms; beside {BUSY} with {width} at once each ({} calls a second): p50 {half:.2} ms, p99 {most:.2} ms, {:.1} of alone",
+        "a quiet caller: alone p50 {alone:.2} ms; beside {BUSY}×{width} calls ({}/s): p50 {half:.2} ms, p99 {most:.2} ms, {:.1} of alone",
         served / 8,
         most / alone
     );
     Ok(())
 }
 
-/// Measures the daemon's memory while many hooks are in work, of which so many run at once, and afterwards.
+/// Measures the daemon's memory while many hooks are in work, of which `at_once` run at once, and afterwards.
 fn memory(client: &Runtime, program: &Path, at_once: usize) -> Outcome<()> {
     let more = format!("[hooks]\nmax_concurrent = {at_once}\nmax_queued = {WAITING}\n");
     let daemon = Daemon::start(program, directory()?, &more)?;
@@ -226,6 +226,9 @@ fn request(script: &str, time: Duration) -> pb::ExecuteRequest {
 /// Returns the half and the 99th percentile, in milliseconds.
 fn quantiles(times: &mut [Duration]) -> [f64; 2] {
     times.sort_unstable();
-    [times.len() / 2, times.len() * 99 / 100]
-        .map(|at| times.get(at).map_or(0.0, |it| it.as_secs_f64() * 1000.0))
+    [times.len() / 2, times.len() * 99 / 100].map(|position| {
+        times
+            .get(position)
+            .map_or(0.0, |it| it.as_secs_f64() * 1000.0)
+    })
 }

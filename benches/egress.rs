@@ -1,4 +1,4 @@
-//! What a connection costs a hook by `network = "named"`: beside none of hookjail, a proxy that the client cooperates with, and `outbound`.
+//! Costs of a hook's connection under `network = "named"`, beside no hookjail, a proxy that the client cooperates with, and `outbound`.
 //!
 //! `cargo bench --bench egress -- [--program FILE] [--rounds N]`. A Python client connects over loopback, interleaved in each of these ways.
 //! Prints medians as multiples of the bare ones: a connect, a connect with a round trip, and the time of 16 MiB there and back.
@@ -66,7 +66,7 @@ print(statistics.median_low(connects), statistics.median_low(trips), time.perf_c
 /// The ways of a connection, as they are printed.
 const WAYS: [&str; 4] = ["bare", "bare, by a proxy", "outbound", "named"];
 
-/// What is measured of each.
+/// The measures of each way.
 type Times = [u64; 3];
 
 fn main() -> ExitCode {
@@ -89,7 +89,7 @@ fn measure() -> Outcome<()> {
             "--program" => program = value()?.into(),
             "--rounds" => rounds = value()?.parse::<usize>()?.max(1),
             "--bench" => {}
-            other => return Err(format!("`{other}` is none of its arguments").into()),
+            other => return Err(format!("`{other}` is not one of the arguments").into()),
         }
     }
     let server = serve(|stream| echo(&stream, &stream))?;
@@ -191,10 +191,10 @@ fn serve(each: fn(TcpStream)) -> Outcome<u16> {
 }
 
 /// Returns what comes. A client that goes away ends it.
-fn echo(mut from: &TcpStream, mut to: &TcpStream) {
+fn echo(mut source: &TcpStream, mut sink: &TcpStream) {
     let mut bytes = vec![0; 1 << 18];
-    while let Ok(read @ 1..) = from.read(&mut bytes) {
-        if to.write_all(&bytes[..read]).is_err() {
+    while let Ok(read @ 1..) = source.read(&mut bytes) {
+        if sink.write_all(&bytes[..read]).is_err() {
             return;
         }
     }

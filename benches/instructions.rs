@@ -1,8 +1,8 @@
-//! How many instructions of its own the daemon executes for one call: a number that does not depend on what else the machine does.
+//! Number of instructions that the daemon executes for one call, which does not depend on other work of the machine.
 //!
 //! `cargo bench --profile dev --bench instructions -- [--program FILE] [--calls N] [--most N]`. The daemon's threads are executed step by
-//! step (ptrace), as virtual machines often have no counters. What the kernel does for the daemon is not among it, and neither is what
-//! the hook's process does. Prints the median over the calls; with `--most` more than so many is a failure.
+//! step (ptrace), as virtual machines often have no counters. The work of the kernel and of the hook's process is not
+//! counted. Prints the median over the calls; with `--most` a median above `N` is a failure.
 
 #![expect(
     clippy::disallowed_methods,
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 
 #[cfg(target_os = "linux")]
 fn main() -> ExitCode {
-    if let Some(done) = lane::client::asked() {
+    if let Some(done) = lane::client::serve_if_named() {
         return done;
     }
     match steps::measure() {
@@ -66,7 +66,7 @@ mod steps {
 
     /// Calls before the first that counts: the caller's threads are started by then.
     const WARM_UP: usize = 3;
-    /// How many steps are made before it is looked whether the call has ended.
+    /// The number of steps between two checks whether the call has ended.
     const STEPS: u64 = 256;
 
     pub(super) fn measure() -> Outcome<()> {
@@ -80,7 +80,7 @@ mod steps {
                 "--calls" => calls = value()?.parse::<usize>()?.max(1),
                 "--most" => most = Some(value()?.parse::<u64>()?),
                 "--bench" => {}
-                other => return Err(format!("`{other}` is none of its arguments").into()),
+                other => return Err(format!("`{other}` is not one of the arguments").into()),
             }
         }
 
@@ -91,7 +91,7 @@ mod steps {
             lane.ask("one")?;
             lane.answer()?;
         }
-        let mut stepped = Stepped::of(daemon.id())?;
+        let mut stepped = Stepped::attach(daemon.id())?;
         // The first call also has what was put off until now.
         let mut counts = Vec::new();
         for _ in 0..=calls {
@@ -100,7 +100,7 @@ mod steps {
         counts.remove(0);
         counts.sort_unstable();
         let [least, median, greatest] =
-            [0, counts.len() / 2, counts.len() - 1].map(|at| counts[at]);
+            [0, counts.len() / 2, counts.len() - 1].map(|position| counts[position]);
         println!("instructions of one call: {median} ({least} to {greatest}, {calls} calls)");
         match most {
             Some(most) if median > most => {
@@ -110,11 +110,12 @@ mod steps {
         }
     }
 
-    /// Has this process and all that it starts run on one processor: a step needs no other one to wake up, and the daemon starts
-    /// the same threads on every machine.
+    /// Has this process and all that it starts run on one processor. Then a step needs no other one to wake up, and the daemon
+    /// starts the same threads on every machine.
     fn on_one_processor() -> Outcome<()> {
-        let own = sched_getaffinity(Pid::from_raw(0))?;
-        let mut all = (0..CpuSet::count()).filter(|number| own.is_set(*number).unwrap_or(false));
+        let allowed = sched_getaffinity(Pid::from_raw(0))?;
+        let mut all =
+            (0..CpuSet::count()).filter(|number| allowed.is_set(*number).unwrap_or(false));
         let mut one = CpuSet::new();
         one.set(all.next_back().ok_or("no processor")?)?;
         Ok(sched_setaffinity(Pid::from_raw(0), &one)?)
@@ -127,7 +128,7 @@ mod steps {
     }
 
     impl Drop for Stepped {
-        /// Whoever waits for a process learns of its end only when its tracer has seen those of all other threads.
+        /// A waiter learns of a process's end only when the tracer has seen the ends of all other threads.
         fn drop(&mut self) {
             kill(self.process, Signal::SIGKILL).ok();
             for thread in self.threads.iter().filter(|it| **it != self.process) {
@@ -137,7 +138,7 @@ mod steps {
     }
 
     impl Stepped {
-        fn of(process: u32) -> Outcome<Self> {
+        fn attach(process: u32) -> Outcome<Self> {
             let process = Pid::from_raw(process.try_into()?);
             let mut threads = BTreeSet::new();
             for entry in fs::read_dir(format!("/proc/{process}/task"))? {
@@ -179,7 +180,7 @@ mod steps {
             Ok(count)
         }
 
-        /// Lets threads that have stopped go on, up to so many times. Returns how many instructions were executed.
+        /// Lets threads that have stopped go on, up to a limit. Returns how many instructions were executed.
         fn steps(&mut self) -> Outcome<u64> {
             let mut made = 0;
             for _ in 0..STEPS {
@@ -212,7 +213,7 @@ mod steps {
                     }
                 };
                 match ptrace::step(thread, signal) {
-                    // It was killed meanwhile.
+                    // The thread was killed meanwhile.
                     Ok(()) | Err(Errno::ESRCH) => {}
                     Err(error) => return Err(error.into()),
                 }

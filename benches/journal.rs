@@ -1,4 +1,4 @@
-//! What a record costs under each policy of writing to the disk, interleaved: only the ratios mean anything.
+//! Costs of a record under each policy of writing to the disk, interleaved: only the ratios mean anything.
 //!
 //! `TMPDIR=/where/the/state/is cargo bench --bench journal -- [RECORDS]`
 
@@ -137,9 +137,9 @@ fn note(records: u32, renamed: bool) -> Result<Duration, Box<dyn Error>> {
 }
 
 fn write_beside(path: &Path) -> Result<(), Box<dyn Error>> {
-    let beside = path.with_extension("new");
-    fs::write(&beside, [b'x'; 512])?;
-    Ok(fs::rename(&beside, path)?)
+    let temporary = path.with_extension("new");
+    fs::write(&temporary, [b'x'; 512])?;
+    Ok(fs::rename(&temporary, path)?)
 }
 
 fn record() -> Record {
@@ -168,5 +168,5 @@ fn record() -> Record {
     }))
 }
 
-/// How often each way has its turn.
+/// The number of turns of each way.
 const ROUNDS: u32 = 20;

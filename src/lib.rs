@@ -1,10 +1,10 @@
-//! hookjail runs the shell hooks of AI-agent runtimes confined, ends them on time, and says truthfully what happened.
+//! hookjail runs the shell hooks of AI-agent runtimes confined, ends them on time, and reports truthfully what happened.
 //!
-//! Here are its commands. What they call lies in crates of its own: `hookjail_daemon`, which takes a request to a record and an answer,
-//! and `hookjail_client`, which calls one that runs.
+//! This crate has its commands. They call `hookjail_daemon`, which takes a request to a record and an answer, and `hookjail_client`,
+//! which calls a running daemon.
 //!
-//! Public are the program's [`main`], the messages of the protocol ([`pb`]), and what is pure: [`contract`], which
-//! says what the end of a hook means, [`policy`] with its profiles, and the values of both, [`model`].
+//! Public are the program's [`main`], the messages of the protocol ([`pb`]), and the pure parts. [`contract`] interprets the end of a
+//! hook, [`policy`] has the profiles, and [`model`] has the values of both.
 
 #![forbid(unsafe_code)]
 

@@ -73,7 +73,7 @@ fn a_bad_file_fails_and_names_file_entry_and_field() {
     );
 
     let shown = hooks(home.path(), &["check", "--contract", "reyn", &file], &[]);
-    let told = hooks(
+    let as_json = hooks(
         home.path(),
         &["check", "--json", "--contract", "reyn", &file],
         &[],
@@ -110,25 +110,26 @@ fn switches_come_from_the_environment() {
 fn what_is_configured_is_listed_and_the_kill_switch_rules_all() {
     let home = tempfile::tempdir().unwrap();
     let file = written(home.path(), "reyn.yaml", REYN);
-    let own = "[[hook]]\ncommand = [\"/bin/true\"]\ncontract = \"reyn\"\nmode = \"shell_exec\"\npoint = \"turn_end\"\nname = \"own\"\n";
-    let text =
-        format!("{own}[[hooks_file]]\ncontract = \"reyn\"\npath = \"{file}\"\nagent = \"a\"\n");
+    let operators = "[[hook]]\ncommand = [\"/bin/true\"]\ncontract = \"reyn\"\nmode = \"shell_exec\"\npoint = \"turn_end\"\nname = \"own\"\n";
+    let text = format!(
+        "{operators}[[hooks_file]]\ncontract = \"reyn\"\npath = \"{file}\"\nagent = \"a\"\n"
+    );
     let config = written(home.path(), "hookjail.toml", &text);
-    let off = written(
+    let disabled = written(
         home.path(),
         "off.toml",
         &format!("hooks.disabled = true\n{text}"),
     );
 
     let listed = hooks(home.path(), &["list", "--json", "--config", &config], &[]);
-    let none = hooks(home.path(), &["list", "--config", &off], &[]);
+    let none = hooks(home.path(), &["list", "--config", &disabled], &[]);
 
     assert!(listed.status.success(), "{}", stderr(&listed));
-    let told: Vec<_> = json(&listed)
+    let owners: Vec<_> = json(&listed)
         .iter()
         .map(|hook| format!("{} {}", hook["name"], hook["owner"]))
         .collect();
-    assert_eq!(told, ["\"own\" \"operator\"", "\"notes\" \"agent a\""]);
+    assert_eq!(owners, ["\"own\" \"operator\"", "\"notes\" \"agent a\""]);
     assert_eq!(String::from_utf8_lossy(&none.stdout), "no hooks\n");
     assert!(stderr(&none).contains("`hooks.disabled` is true"));
 }
@@ -171,21 +172,21 @@ fn entries_of_infers_lists_that_do_less_than_they_seem_to_are_named_and_so_is_a_
     };
 
     for output in [list(&config), check(&config)] {
-        let told = stderr(&output);
+        let text = stderr(&output);
         assert!(
-            told.contains("`./scripts/lint\\.sh` names no program"),
-            "{told}"
+            text.contains("`./scripts/lint\\.sh` names no program"),
+            "{text}"
         );
-        assert!(told.contains("`make(` is no regular expression"), "{told}");
-        assert!(output.status.success(), "{told}");
+        assert!(text.contains("`make(` is no regular expression"), "{text}");
+        assert!(output.status.success(), "{text}");
     }
     for output in [list(&absent), check(&absent)] {
-        let told = stderr(&output);
-        assert!(told.contains("absent.yaml: cannot be read"), "{told}");
+        let text = stderr(&output);
+        assert!(text.contains("absent.yaml: cannot be read"), "{text}");
     }
     let serve = program(home.path(), &["serve", "--config", &absent], &[]);
-    let told = stderr(&serve);
-    assert!(told.contains("absent.yaml: cannot be read"), "{told}");
+    let text = stderr(&serve);
+    assert!(text.contains("absent.yaml: cannot be read"), "{text}");
 }
 
 #[test]
@@ -194,11 +195,11 @@ fn the_daemon_does_not_start_with_a_bad_file_unless_hooks_are_disabled() {
     let file = written(home.path(), "hooks.json", "{\"version\": 2}");
     let text = format!("[[hooks_file]]\ncontract = \"cursor\"\npath = \"{file}\"\n");
     let config = written(home.path(), "hookjail.toml", &text);
-    let off = format!("hooks.disabled = true\n{text}");
-    let off = written(home.path(), "off.toml", &off);
+    let disabled = format!("hooks.disabled = true\n{text}");
+    let disabled = written(home.path(), "off.toml", &disabled);
 
     let refused = program(home.path(), &["serve", "--config", &config], &[]);
-    let listed = hooks(home.path(), &["list", "--config", &off], &[]);
+    let listed = hooks(home.path(), &["list", "--config", &disabled], &[]);
 
     assert!(!refused.status.success());
     assert!(stderr(&refused).contains(&format!("{file}: `version` must be 1")));

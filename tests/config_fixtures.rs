@@ -1,6 +1,6 @@
 //! Files of hooks, each with what it comes to: `tests/fixtures/config/<contract>/good*` beside `….expected.json`, which is
-//! what `hookjail hooks check --json` prints, and `bad*` beside `….expected.txt`, with which the error starts. `….given.json` says
-//! which switches are set and where relative directories start. A case is a file; adding one needs no Rust.
+//! what `hookjail hooks check --json` prints, and `bad*` beside `….expected.txt`, with which the error starts. `….given.json` has
+//! the switches that are set, and the directory where relative ones start. A case is a file; adding one needs no Rust.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -51,25 +51,28 @@ fn is_beside(path: &Path) -> bool {
 
 fn run(contract: &str, case: &Path) -> Result<(), String> {
     let name = case.file_name().unwrap().to_string_lossy();
-    let beside = |suffix| fs::read_to_string(case.with_extension(suffix)).ok();
-    let given: Given = beside("given.json")
+    let companion = |suffix| fs::read_to_string(case.with_extension(suffix)).ok();
+    let conditions: Given = companion("given.json")
         .map(|text| serde_json::from_str(&text).unwrap())
         .unwrap_or_default();
     let origin = Origin {
-        base: given.base.as_deref(),
+        base: conditions.base.as_deref(),
         name: &name,
     };
-    let switches = Switches::of(|name| given.env.get(name).cloned());
+    let switches = Switches::of(|name| conditions.env.get(name).cloned());
     let text = fs::read_to_string(case).unwrap();
     let found = read(contract, &text, &origin, &switches);
     let found = found
         .map(|read| show::file(&read))
         .map_err(|error| error.to_string());
     let expected = if name.starts_with("good") {
-        let text = beside("expected.json").unwrap_or_default();
+        let text = companion("expected.json").unwrap_or_default();
         Ok(serde_json::from_str::<Value>(&text).unwrap_or_default())
     } else {
-        Err(beside("expected.txt").unwrap_or_default().trim().to_owned())
+        Err(companion("expected.txt")
+            .unwrap_or_default()
+            .trim()
+            .to_owned())
     };
     let is_same = match (&found, &expected) {
         (Err(found), Err(start)) => !start.is_empty() && found.starts_with(start),

@@ -23,10 +23,10 @@ fn every_target_takes_its_seeds_and_what_is_near_to_them() {
             let seed = fs::read(seed.unwrap().path()).unwrap();
             target(&seed);
             // Debug builds are slow: some places of a long one.
-            for at in (0..seed.len()).step_by(seed.len() / 64 + 1) {
-                target(&seed[..at]);
+            for position in (0..seed.len()).step_by(seed.len() / 64 + 1) {
+                target(&seed[..position]);
                 let mut changed = seed.clone();
-                changed[at] ^= 1 << (at % 8);
+                changed[position] ^= 1 << (position % 8);
                 target(&changed);
                 tried += 2;
             }

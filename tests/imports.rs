@@ -96,7 +96,7 @@ fn graph() -> Graph {
     graph
 }
 
-/// Returns what a module knows by itself or by others.
+/// Returns the modules that a module imports by itself or by others.
 fn reached<'a>(graph: &'a Graph, from: &str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut todo: Vec<&str> = graph[from].iter().map(String::as_str).collect();
@@ -127,7 +127,7 @@ fn no_module_is_known_by_those_it_knows() {
     assert_eq!(in_rings, BTreeSet::new());
 }
 
-/// What is public of the crate, beside its entry point.
+/// The public items of the crate, beside its entry point.
 const PUBLIC: [&str; 5] = [
     "cli::Arguments",
     "hookjail_base::model",
@@ -149,7 +149,7 @@ fn the_crate_shows_its_pure_modules_and_its_messages_alone() {
     assert_eq!(public, expected.map(str::to_owned).collect());
 }
 
-/// What tests reach is for tests: where the crate used it, its modules would be known past their parents.
+/// Items that tests reach are for tests: if the crate used them, its modules would be reached past their parents.
 #[test]
 fn only_tests_use_what_is_shown_to_tests() {
     let root = daemon();
@@ -192,7 +192,7 @@ fn only_the_pipeline_orders_a_hook_to_be_started() {
     assert_eq!(ordering, plan.iter().map(PathBuf::as_path).collect());
 }
 
-/// A child that `sys` launches is confined only as its job says: the sandbox alone makes jobs.
+/// A child that `sys` launches is confined only by its job: the sandbox alone makes jobs.
 #[test]
 fn only_the_sandbox_launches_a_child() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -246,7 +246,7 @@ const OF_RUNTIMES: [(&str, &str); 2] = [
     ("proto/", "generated: the contracts' names on the wire"),
 ];
 
-/// How many lines of other files name one, and why they may. What they say is said to people, or is data.
+/// The number of lines of other files that name one, and the reasons. These lines are texts for people, or data.
 const NAMED: [(&str, usize, &str); 10] = [
     (
         "cli/consent/mod.rs",
@@ -269,12 +269,12 @@ const NAMED: [(&str, usize, &str); 10] = [
     (
         "daemon/config/file.rs",
         9,
-        "the configuration's keys, and what its schema says of them",
+        "the configuration's keys, and their descriptions in its schema",
     ),
     (
         "policy/profile/references.rs",
         13,
-        "directories of a home, among those of programs that are no runtimes; `policy` knows no contract",
+        "directories of a home, among those of programs that are no runtimes; `policy` has no contract",
     ),
     (
         "policy/registry/mod.rs",

@@ -1,9 +1,8 @@
-//! Seatbelt profiles without a Mac: what the generator writes is loaded by a model of the language
-//! (`tests/testenv/sbpl-check.scm`, which needs Guile) and must decide as an oracle does that knows the policy and nothing of
-//! rules.
+//! Seatbelt profiles without a Mac. A model of the language (`tests/testenv/sbpl-check.scm`, which needs Guile) loads generated
+//! profiles, and must decide as an oracle does that has the policy and no rules.
 //!
-//! The model is ours, not Apple's. What it shows is that the profile says what the policy says; that macOS does what the
-//! profile says only a Mac can show.
+//! The model is ours, not Apple's. This model shows that the profile agrees with the policy; only a Mac can show that macOS enforces
+//! the profile.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,7 +33,8 @@ use serde_json::Value;
 
 const CASES: usize = 10_000;
 
-/// How many of the paths around one are asked about where everything is.
+/// The number of the paths around one that are asked about where everything is.
+
 const NEAREST: usize = 2;
 
 #[test]
@@ -63,9 +63,9 @@ fn the_profiles_in_the_tree_are_those_of_the_code() {
     }
 }
 
-fn ask(model: &mut Model, scene: &Scene, asked: Asked) {
-    let answer = scene.expected(&asked);
-    model.ask(asked, answer);
+fn ask(model: &mut Model, scene: &Scene, question: Asked) {
+    let answer = scene.expected(&question);
+    model.ask(question, answer);
 }
 
 /// A policy and the Mac it runs on.
@@ -81,7 +81,7 @@ struct Scene {
     witness: PathBuf,
 }
 
-/// What of a policy decides, beside its files.
+/// The parts of a policy that decide, beside its files.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     metadata: Metadata,
@@ -139,12 +139,12 @@ impl Scene {
         policy.network = self.policy.network;
         policy.spawn = self.policy.spawn;
         let granted: Vec<_> = self.seen.iter().map(Seen::granted).collect();
-        let own: Vec<_> = self.own.iter().map(Seen::granted).collect();
+        let own_grants: Vec<_> = self.own.iter().map(Seen::granted).collect();
         let places = Places {
             closed: &self.closed,
             granted: &granted,
             kept: &self.kept,
-            own: &own,
+            own: &own_grants,
             program: &self.program,
             scratch: &self.scratch,
             witness: &self.witness,
@@ -152,9 +152,9 @@ impl Scene {
         profile(&policy, &places).unwrap()
     }
 
-    /// What the policy says: the oracle. It knows nothing of rules and their order.
-    fn expected(&self, asked: &Asked) -> &'static str {
-        let is_allowed = match asked {
+    /// The oracle: the answer by the policy, without rules and their order.
+    fn expected(&self, question: &Asked) -> &'static str {
+        let is_allowed = match question {
             Asked::Path(operation, path, kind) => self.allows(operation, path, *kind),
             Asked::Plain(operation) => {
                 *operation == "process-fork" && self.policy.spawn == Spawn::Processes
@@ -198,7 +198,7 @@ impl Scene {
         // In what is the daemon's own, only what is the run's own counts.
         let granted = || self.seen.iter().filter(|_| !is_closed);
         let all = || granted().chain(&self.own).chain(&run);
-        let of = |accesses: &[Access]| {
+        let has = |accesses: &[Access]| {
             all().any(|seen| accesses.contains(&seen.access) && seen.reaches(path))
         };
         let in_scratch = path.starts_with(&self.scratch);
@@ -228,7 +228,7 @@ impl Scene {
                     "/private/etc/services",
                     "/private/var/run/resolv.conf",
                 ];
-                of(&[
+                has(&[
                     Access::Execute,
                     Access::Read,
                     Access::Write,
@@ -259,7 +259,7 @@ impl Scene {
             "network-outbound" => outbound && path == Path::new("/private/var/run/mDNSResponder"),
             "file-clone" | "file-ioctl" | "file-link" | "file-mount" | "file-revoke"
             | "file-search" | "file-write-setugid" => false,
-            other => panic!("the oracle does not know {other}"),
+            other => panic!("the oracle has no answer for {other}"),
         }
     }
 
@@ -309,7 +309,7 @@ impl Scene {
 /// One question to a profile.
 #[derive(Clone, Debug)]
 enum Asked {
-    /// A system call.
+    /// A syscall.
     Call(&'static str),
     /// An operation on a path, by a file of a type.
     Path(&'static str, PathBuf, Option<&'static str>),
@@ -362,7 +362,7 @@ enum Sketch {
 impl Sketch {
     fn about(self, scene: &Scene) -> Asked {
         match self {
-            Self::Done(asked) => asked,
+            Self::Done(question) => question,
             Self::Path(operation, which, near, kind) => {
                 let paths = scene.paths();
                 let path = which.get(&paths);
@@ -428,7 +428,7 @@ fn scene() -> impl Strategy<Value = Scene> {
         is_directory: is_directory && access != Access::WriteFile,
         path,
     });
-    let own = (
+    let programs = (
         prop::sample::select(vec![Access::Execute, Access::Read]),
         path(),
     )
@@ -454,10 +454,10 @@ fn scene() -> impl Strategy<Value = Scene> {
         path(),
     )
         .prop_map(
-            |((network, spawn, metadata), seen, own, closed, kept, program, scratch)| Scene {
+            |((network, spawn, metadata), seen, programs, closed, kept, program, scratch)| Scene {
                 closed,
                 kept,
-                own,
+                own: programs,
                 program,
                 scratch,
                 ..Scene::new(network, spawn, metadata, seen)
@@ -681,7 +681,7 @@ fn on_a_mac(grant: &GrantSpec) -> Option<Seen> {
         {
             return None;
         }
-        other => panic!("say where `{other}` leads on a Mac"),
+        other => panic!("add the place where `{other}` leads on a Mac"),
     };
     Some(Seen {
         access: grant.access,
@@ -735,7 +735,7 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What is to be asked of the model, all at once: it takes a while to start.
+/// Questions for the model, asked all at once because it takes a while to start.
 struct Model {
     expected: Vec<Expected>,
     input: String,
@@ -752,14 +752,14 @@ impl Model {
     /// Needs Guile.
     #[expect(clippy::disallowed_methods, reason = "a test starts the model")]
     fn new() -> Self {
-        let there = Command::new("guile")
+        let version = Command::new("guile")
             .arg("--version")
             .stdout(Stdio::null())
             .status();
-        let works = there.as_ref().is_ok_and(ExitStatus::success);
+        let works = version.as_ref().is_ok_and(ExitStatus::success);
         assert!(
             works,
-            "this test needs guile, which Debian has in guile-3.0: {there:?}"
+            "this test needs guile, which Debian has in guile-3.0: {version:?}"
         );
         Self {
             expected: Vec::new(),
@@ -787,7 +787,7 @@ impl Model {
         self.subjects.push(what.to_owned());
     }
 
-    /// Loads a profile with what its command line says.
+    /// Loads a profile with the parameters of its command line.
     fn load_generated(&mut self, what: &str, generated: &Generated) {
         let definitions: Vec<_> = generated
             .parameters
@@ -799,11 +799,11 @@ impl Model {
     }
 
     /// Asks the profile that was loaded last.
-    fn ask(&mut self, asked: Asked, answer: &'static str) {
-        asked.write(&mut self.input);
+    fn ask(&mut self, question: Asked, answer: &'static str) {
+        question.write(&mut self.input);
         self.expected.push(Expected {
             answer,
-            asked: Some(asked),
+            asked: Some(question),
             subject: self.subjects.len() - 1,
         });
     }
@@ -823,14 +823,14 @@ impl Model {
             .stdin(input)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {said}", output.status);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {errors}", output.status);
         let answers: Vec<_> = String::from_utf8(output.stdout)
             .unwrap()
             .lines()
             .map(str::to_owned)
             .collect();
-        assert_eq!(answers.len(), self.expected.len(), "{said}");
+        assert_eq!(answers.len(), self.expected.len(), "{errors}");
         answers
     }
 
@@ -843,11 +843,11 @@ impl Model {
             .map(|(expected, answer)| {
                 let Expected {
                     answer: right,
-                    asked,
+                    asked: question,
                     subject,
                 } = expected;
                 let text = format!(
-                    "{answer}, not {right}: {asked:?} of {}",
+                    "{answer}, not {right}: {question:?} of {}",
                     self.subjects[*subject]
                 );
                 (*subject, text)
@@ -935,7 +935,7 @@ const CLOSED: [&str; 9] = [
     "system-socket",
 ];
 
-/// What every program may read and map, whatever the policy.
+/// Files that every program may read and map, under any policy.
 const LIBRARIES: &[&str] = &[
     "/Library/Apple/System/Library",
     "/Library/Apple/usr/lib",
@@ -1011,8 +1011,8 @@ mod with_guile {
             let parameters = read("parameters");
             let parameters = parameters.lines().map(|line| line.split_once('=').unwrap());
             model.load(&name, &read("sb"), parameters);
-            for asked in scene.questions() {
-                ask(&mut model, &scene, asked);
+            for question in scene.questions() {
+                ask(&mut model, &scene, question);
             }
         }
         model.check();
@@ -1095,8 +1095,8 @@ mod with_guile {
                         "file-write-create",
                         "process-exec",
                     ] {
-                        let asked = Asked::Path(operation, about.clone(), Some("REGULAR-FILE"));
-                        ask(&mut model, &scene, asked);
+                        let question = Asked::Path(operation, about.clone(), Some("REGULAR-FILE"));
+                        ask(&mut model, &scene, question);
                     }
                 }
             }
@@ -1169,7 +1169,7 @@ mod with_guile {
         let generated = scene.generated();
         let rules = rules(&generated.text);
         assert!(rules.len() > 20, "{}", rules.len());
-        // What the default refuses too: these rules are there for what stands above them, and shown to be in the test above.
+        // Rules that repeat the default: they are there for the rules above them, and the test above shows their use.
         let insurance = [
             "(deny file-clone",
             "(deny appleevent-send",
@@ -1191,13 +1191,13 @@ mod with_guile {
                 .filter(|p| text.contains(&format!("\"{}\"", p.key)))
                 .map(|p| (p.key.as_str(), p.path.to_str().unwrap()));
             model.load(rule, &text, parameters);
-            for asked in &questions {
-                ask(&mut model, &scene, asked.clone());
+            for question in &questions {
+                ask(&mut model, &scene, question.clone());
             }
         }
         let wrong = model.wrong();
         for (subject, rule) in left_out.iter().enumerate() {
-            let missed = wrong.iter().find(|(of, _)| *of == subject);
+            let missed = wrong.iter().find(|(found, _)| *found == subject);
             let (_, missed) = missed.unwrap_or_else(|| panic!("nothing misses {rule}"));
             assert!(!missed.starts_with("failed"), "{missed}");
         }
@@ -1264,10 +1264,10 @@ mod with_guile {
         for (text, why) in wrong {
             let mut model = Model::new();
             model.load(text, &format!("{head}{text}"), [("KEY", "/x")]);
-            let said = model.wrong();
+            let found = model.wrong();
             assert!(
-                said.len() == 1 && said[0].1.contains(why),
-                "{text}: {said:?}"
+                found.len() == 1 && found[0].1.contains(why),
+                "{text}: {found:?}"
             );
         }
         for head in [
@@ -1331,7 +1331,7 @@ mod with_tools {
             .collect();
         assert!(arguments[0].ends_with("/hookjail"), "{arguments:?}");
         assert_eq!(arguments.last(), Some(&"serve"));
-        // What it does not know it names before it comes to `--help`.
+        // An unknown argument is named before `--help` is read.
         let known = |arguments: &[&str]| {
             let program = Command::new(env!("CARGO_BIN_EXE_hookjail"))
                 .args(arguments)

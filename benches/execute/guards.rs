@@ -147,7 +147,7 @@ fn row(
         match answers(&other) {
             Ok(()) => others.push((way, other, Vec::new())),
             Err(error) if way.starts_with("hookjail") => return Err(error),
-            // What does not work on this host is no way to run the command.
+            // A way that does not work on this host is left out.
             Err(error) => eprintln!("SKIP: {way}: {error}"),
         }
     }

@@ -55,7 +55,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 /// The event: 1 KiB of JSON on one line.
 const EVENT_BYTES: usize = 1024;
-/// What the bloated daemon holds resident.
+/// The resident memory of the bloated daemon.
 const BLOAT_BYTES: usize = 500 * 1024 * 1024;
 const IN_FLIGHT: usize = 16;
 const ROUNDS: usize = 5;
@@ -120,8 +120,8 @@ fn measure() -> Outcome<()> {
         }
     }
 
-    if let Some(to) = &arguments.report {
-        return report::write(&client, &daemon, &cases, arguments.iterations, to);
+    if let Some(directory) = &arguments.report {
+        return report::write(&client, &daemon, &cases, arguments.iterations, directory);
     }
     let mut report = Report::default();
     for case in cases.iter().filter(|case| arguments.wants(case.name)) {
@@ -234,7 +234,7 @@ impl Arguments {
                 "--report" => {
                     arguments.report = Some(words.next().ok_or("--report wants DIR")?.into());
                 }
-                other => return Err(format!("what is `{other}`?").into()),
+                other => return Err(format!("unknown argument `{other}`").into()),
             }
         }
         arguments.iterations = arguments.iterations.max(10);
@@ -349,7 +349,7 @@ fn write_profile(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("profiles/warm.toml"), text)
 }
 
-/// What is executed without any daemon, ready to be handed to the kernel.
+/// A command that is executed without any daemon, ready to be handed to the kernel.
 struct Raw {
     argv: Vec<CString>,
     event: Vec<u8>,
@@ -436,19 +436,19 @@ fn check(errno: i32) -> Outcome<()> {
 /// Times of one case.
 #[derive(Default)]
 struct Times {
-    /// Of other ways to run the command.
+    /// Times of other ways to run the command.
     others: Vec<Vec<Duration>>,
-    /// Of a call that starts nothing: what gRPC itself takes.
+    /// Times of a call that starts nothing: the cost of gRPC itself.
     bare: Vec<Duration>,
     call: Vec<Duration>,
     raw: Vec<Duration>,
-    /// Of the call: from release to the end, as the daemon says.
+    /// Times of the call from release to the end, as the daemon reports them.
     run: Vec<Duration>,
-    /// Of the call: from arrival to release, as the daemon says.
+    /// Times of the call from arrival to release, as the daemon reports them.
     setup: Vec<Duration>,
 }
 
-/// Takes both sides in turn, so that whatever else the machine does falls on both.
+/// Takes both sides in turn, so that other work of the machine falls on both.
 fn interleave(
     runtime: &Runtime,
     channel: &Channel,
@@ -497,7 +497,7 @@ fn interleave(
             }
         }
 
-        // What any call costs at such a moment: the caches are full of a process that has just ended.
+        // The cost of any call at such a moment: the caches are full of a process that has just ended.
         raw.run()?;
         let begin = Instant::now();
         runtime.block_on(health.check(HealthCheckRequest::default()))?;
@@ -514,8 +514,9 @@ fn interleave(
     Ok(times)
 }
 
-fn duration(of: Option<prost_types::Duration>) -> Duration {
-    of.and_then(|of| of.try_into().ok()).unwrap_or_default()
+fn duration(span: Option<prost_types::Duration>) -> Duration {
+    span.and_then(|span| span.try_into().ok())
+        .unwrap_or_default()
 }
 
 fn check_response(case: &Case, response: &pb::ExecuteResponse) -> Outcome<()> {
@@ -657,12 +658,12 @@ struct Report {
 impl Report {
     fn latency(&mut self, name: &str, times: &Times) {
         let (mut raw, mut call) = (times.raw.clone(), times.call.clone());
-        let mut at = |percent| {
+        let mut quantiles_at = |percent| {
             let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
             let (raw, call) = (quantile(&mut raw, percent), quantile(&mut call, percent));
             (microseconds(raw), microseconds(call))
         };
-        let ((raw_50, call_50), (raw_10, call_10)) = (at(50), at(10));
+        let ((raw_50, call_50), (raw_10, call_10)) = (quantiles_at(50), quantiles_at(10));
         let microseconds =
             |times: &[Duration]| quantile(&mut times.to_vec(), 50).as_secs_f64() * 1e6;
         let (setup, run) = (microseconds(&times.setup), microseconds(&times.run));

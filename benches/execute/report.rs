@@ -31,9 +31,9 @@ pub(super) fn write(
     daemon: &Connected,
     cases: &[Case],
     iterations: usize,
-    to: &Path,
+    directory: &Path,
 ) -> Outcome<()> {
-    fs::create_dir_all(to)?;
+    fs::create_dir_all(directory)?;
     let mut rows = Vec::new();
     for case in cases.iter().filter(|case| case.name != "no-op") {
         eprintln!("{} …", case.name);
@@ -42,7 +42,7 @@ pub(super) fn write(
         for (name, before) in &ways {
             let other = Raw::new(&[&before[..], &case.argv[..]].concat())?;
             let (code, stdout) = other.run()?;
-            // What does not work on this host is no way to run the command.
+            // A way that does not work on this host is left out.
             match case.check(code, &stdout) {
                 Ok(()) => others.push((*name, other)),
                 Err(error) => eprintln!("SKIP: {name}: {error}"),
@@ -142,7 +142,7 @@ fn ways(daemon: &Connected, case: &Case) -> Outcome<Vec<Way>> {
             bundle.display(),
             std::process::id()
         );
-        // Its own words say what is run: those of the command are left to the shell, which ignores them.
+        // Its own words name the command to run. The words of the command are left to the shell, which ignores them.
         ways.push(("crun", words(&["/bin/sh", "-c", &script])));
     }
     Ok(ways)
@@ -161,7 +161,7 @@ pub(super) fn installed(name: &str) -> Option<String> {
     Some(found?.display().to_string())
 }
 
-/// Says what was measured where.
+/// Describes the machine and the version that were measured.
 fn machine() -> String {
     let output = |program: &str, words: &[&str]| {
         let output = Command::new(program).args(words).output().ok();
@@ -211,7 +211,7 @@ fn table(rows: &[Row], machine: &str) -> String {
         )
         .ok();
         for name in &names {
-            match row.ratios.iter().find(|(of, _)| of == name) {
+            match row.ratios.iter().find(|(way, _)| way == name) {
                 Some((_, ratio)) => write!(text, " {ratio:.2} |").ok(),
                 None => write!(text, " |").ok(),
             };
@@ -221,7 +221,7 @@ fn table(rows: &[Row], machine: &str) -> String {
     text
 }
 
-/// Draws a bar for each ratio. The longest have a fixed length, and their number says more.
+/// Draws a bar for each ratio. The longest have a fixed length, and their number is exact.
 fn plot(rows: &[Row]) -> String {
     const LINE: f64 = 18.0;
     const LEFT: f64 = 220.0;

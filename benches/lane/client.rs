@@ -23,7 +23,7 @@ pub(crate) const NAME: &str = "bench-lane";
 /// Size of the event, bytes.
 const EVENT_BYTES: usize = 1024;
 
-/// Run a command again and again, as lines of stdin say, and print how long it took.
+/// Run a command repeatedly, as lines of stdin request, and print how long it took.
 ///
 /// Prints `ready` once connected. `one` runs it once and prints nanoseconds, negative where it did not exit with 0. `tp SECONDS W` keeps W
 /// calls in work and prints `COUNT ELAPSED_NS P50_NS P99_NS`, with -1 as the count where one failed. Each event is 1 KiB.
@@ -41,8 +41,8 @@ pub(crate) struct LaneArguments {
     command: Vec<String>,
 }
 
-/// Serves as a lane by the arguments of this process if the first of them says so.
-pub(crate) fn asked() -> Option<ExitCode> {
+/// Serves as a lane by the arguments of this process if the first one names the lane.
+pub(crate) fn serve_if_named() -> Option<ExitCode> {
     let is_asked = env::args_os().nth(1).is_some_and(|word| word == NAME);
     is_asked.then(|| serve(env::args_os().skip(1)))
 }
@@ -60,7 +60,7 @@ pub(crate) fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 impl LaneArguments {
-    /// Makes calls as lines say, and writes a line about each.
+    /// Makes calls as lines request, and writes a line about each.
     pub(crate) fn run(
         &self,
         lines: impl BufRead,
@@ -133,7 +133,7 @@ impl Lane {
         if code == Some(0) { took } else { -took }
     }
 
-    /// Keeps so many calls in work; returns the line about them.
+    /// Keeps `at_once` calls in work; returns the line about them.
     async fn throughput(&self, time: Duration, at_once: u32) -> String {
         let begun = Instant::now();
         let mut workers = JoinSet::new();
@@ -150,7 +150,7 @@ impl Lane {
         let mut times: Vec<i64> = workers.join_all().await.into_iter().flatten().collect();
         let elapsed = nanoseconds(begun.elapsed());
         times.sort_unstable();
-        let at = |percent: usize| {
+        let quantile = |percent: usize| {
             times
                 .get(times.len().saturating_sub(1) * percent / 100)
                 .copied()
@@ -159,7 +159,7 @@ impl Lane {
             Some(least) if *least < 0 => "-1".to_owned(),
             _ => times.len().to_string(),
         };
-        let [half, most] = [50, 99].map(|percent| at(percent).unwrap_or(0));
+        let [half, most] = [50, 99].map(|percent| quantile(percent).unwrap_or(0));
         format!("{count} {elapsed} {half} {most}")
     }
 }

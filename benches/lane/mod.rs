@@ -1,4 +1,4 @@
-//! What benchmarks share: a daemon of the program that is measured, and clients of it in processes of their own.
+//! Shared parts of benchmarks: a daemon of the program that is measured, and clients of it in processes of their own.
 
 use std::{
     env,
@@ -23,9 +23,9 @@ pub(crate) mod client;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How long a daemon may take until it serves.
+/// The maximum time until a daemon serves.
 const SERVING: Duration = Duration::from_secs(30);
-/// How long one call may take.
+/// The maximum time of one call.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A process that is killed when this is dropped.
@@ -188,7 +188,7 @@ impl Lane {
     }
 }
 
-/// Returns the numbers of a line. A negative one tells of a failed call.
+/// Returns the numbers of a line. A negative one means a failed call.
 fn numbers(line: String) -> Outcome<Vec<u64>> {
     let numbers = line.split(' ').map(str::parse).collect::<Result<_, _>>();
     numbers.map_err(|_| format!("a call failed: {line}").into())

@@ -1,4 +1,4 @@
-//! What the fuzz targets do with their input; `tests/fuzz_seeds.rs` does the same with every seed.
+//! The fuzz targets' work on their input; `tests/fuzz_seeds.rs` does the same with every seed.
 
 use std::{
     collections::HashSet,
@@ -51,7 +51,7 @@ pub const TARGETS: [Target; 8] = [
 /// Reads what a hook sends to the relay: a first message of TLS, and a question for a name; and a rule of a profile.
 pub fn egress(bytes: &[u8]) {
     if let Some(name) = server_name(bytes) {
-        // What follows does not change the name.
+        // Later bytes do not change the name.
         let more = [bytes, b"\x16\x03\x01\x00\x01\x01"].concat();
         assert_eq!(server_name(&more), Some(name));
     }
@@ -71,7 +71,7 @@ pub fn egress(bytes: &[u8]) {
     }
 }
 
-/// Judges a path by a rule for some of a host's. What is allowed lies below, as a server finds it that decodes twice and takes both slashes.
+/// Judges a path by a rule for some of a host's. Allowed paths lie below, even for a server that decodes twice and takes both slashes.
 fn path_of_request(path: &str) {
     let rule = serde_json::json!({ "url": "https://a.example/below" });
     let rule: RequestRule = serde_json::from_value(rule).expect("a rule");
@@ -93,14 +93,16 @@ fn path_of_request(path: &str) {
 
 fn decoded(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let digits = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+    let mut position = 0;
+    while position < bytes.len() {
+        let digits = bytes
+            .get(position + 1..position + 3)
+            .filter(|_| bytes[position] == b'%');
         let byte = digits
             .filter(|it| it.iter().all(u8::is_ascii_hexdigit))
             .and_then(|it| u8::from_str_radix(str::from_utf8(it).ok()?, 16).ok());
-        text.push(byte.unwrap_or(bytes[at]));
-        at += if byte.is_some() { 3 } else { 1 };
+        text.push(byte.unwrap_or(bytes[position]));
+        position += if byte.is_some() { 3 } else { 1 };
     }
     text
 }
@@ -126,7 +128,7 @@ pub fn directive(stdout: &[u8]) {
                 ..End::default()
             };
             let verdict = mode.judge(&end, OnFailure::Contract);
-            // Whatever was printed, it is either delivered or said why not, never both.
+            // For any output, either the push is delivered or a reason is given, never both.
             assert!(verdict.push.is_none() || verdict.skip.is_none());
             assert!(!verdict.decision.stops() || verdict.blocked_by.is_some());
         }
@@ -140,7 +142,7 @@ pub fn event(bytes: &[u8]) {
     }
 }
 
-/// Reads a file of hooks as the users of each system have them: the first byte says whose.
+/// Reads a file of hooks as the users of each system have them: the first byte selects the system.
 pub fn hook_file(bytes: &[u8]) {
     let Some((whose, Ok(text))) = bytes
         .split_first()
@@ -167,10 +169,10 @@ pub fn hook_file(bytes: &[u8]) {
 
 /// Reads a call with JSON: a line with method and path, lines with headers, an empty one, and the message.
 pub fn json(bytes: &[u8]) {
-    let Some(at) = bytes.windows(2).position(|it| it == b"\n\n") else {
+    let Some(end) = bytes.windows(2).position(|it| it == b"\n\n") else {
         return;
     };
-    let Some(request) = str::from_utf8(&bytes[..at]).ok().and_then(head) else {
+    let Some(request) = str::from_utf8(&bytes[..end]).ok().and_then(head) else {
         return;
     };
     if let Ok(Some(timeout)) = wire::connect_timeout(request.headers()) {
@@ -179,14 +181,14 @@ pub fn json(bytes: &[u8]) {
     match wire::recognised(&request) {
         Ok(Some(method)) => {
             is_call(&request, &method);
-            message(&method, &bytes[at + 2..]);
+            message(&method, &bytes[end + 2..]);
         }
         Ok(None) => assert!(request.version() >= Version::HTTP_2, "HTTP/1 has no gRPC"),
         Err(refused) => is_refusal(*refused),
     }
 }
 
-/// Returns a request without its message. A header that HTTP knows nothing of never gets so far.
+/// Returns a request without its message. A header that HTTP does not allow never gets this far.
 fn head(text: &str) -> Option<Request<()>> {
     let mut lines = text.lines();
     let (method, path) = lines.next()?.split_once(' ')?;
@@ -225,8 +227,8 @@ where
     let Poll::Ready(Ok(body)) = body.poll(&mut Context::from_waker(Waker::noop())) else {
         unreachable!("a refusal is there at once");
     };
-    let said: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-    let expected: &[u16] = match said["code"].as_str().unwrap_or_default() {
+    let answer: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
+    let expected: &[u16] = match answer["code"].as_str().unwrap_or_default() {
         "invalid_argument" => &[400],
         "permission_denied" => &[403],
         "unimplemented" => &[404, 405, 415, 501],
@@ -234,12 +236,12 @@ where
     };
     assert!(
         expected.contains(&parts.status.as_u16()),
-        "{parts:?} {said}"
+        "{parts:?} {answer}"
     );
     assert!(!said["message"].as_str().unwrap_or_default().is_empty());
 }
 
-/// Decodes a message: it is accepted where a strict reading of its own accepts it, as the same, and else refused.
+/// Decodes a message, which is accepted where a strict reading of its own accepts the same, and else refused.
 fn message(method: &MethodDescriptor, text: &[u8]) {
     let input = method.input();
     let decoded = |text: &[u8]| {
@@ -247,7 +249,7 @@ fn message(method: &MethodDescriptor, text: &[u8]) {
         let message = DynamicMessage::decode(input.clone(), &encoded[..]);
         message
             .map(|message| (message, encoded))
-            .map_err(|_| "it is accepted and encoded as something else".to_owned())
+            .map_err(|_| "accepted and encoded as something else".to_owned())
     };
     let strictly = strictly(input.clone(), text);
     let (message, encoded) = match decoded(text) {

@@ -1,8 +1,8 @@
-//! The `hookjail-run` program: arguments to what stands in for a hook, nothing else.
+//! The `hookjail-run` program: replaces a hook by its arguments, and does nothing else.
 
 use std::{env, process::ExitCode};
 
-/// musl's own takes and gives back memory page by page: half of this program's system calls would be that.
+/// musl's allocator takes and gives back memory page by page, which would be half of this program's syscalls.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

@@ -23,7 +23,7 @@ use hookjail_daemon::{
 
 /// Reload the daemon's configuration, profiles and hooks.
 ///
-/// The daemon reads them: if anything is wrong with them, it says what, nothing of them takes effect, and this exits with 125.
+/// The daemon reads them. On an error it reports the error and keeps what is in force. Exits with 125 then.
 #[derive(Debug, Args)]
 pub(super) struct ReloadArgs {
     /// The daemon's admin socket [default: that of the configuration]
@@ -46,7 +46,7 @@ impl ReloadArgs {
         let response = match (answer, broken) {
             (Err(failure), Some(broken)) if failure.reason.is_none() => Err(broken.into()),
             (Ok(_), Some(broken)) => Err(Failure::new(format!(
-                "{}; the daemon at `{}` has another configuration, which it reloaded",
+                "{}, but the daemon at `{}` has another configuration and reloaded it",
                 chain(&broken),
                 socket.display()
             ))),
@@ -85,7 +85,7 @@ pub(super) struct DrainArgs {
     /// The daemon's admin socket [default: that of the configuration]
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
-    /// How long running hooks get, for example 500ms, 10s, 2m [default: `server.drain`]
+    /// The time that running hooks get, for example 500ms, 10s, 2m [default: `server.drain`]
     #[arg(long, value_parser = parse_span)]
     within: Option<Duration>,
 }

@@ -43,7 +43,7 @@ pub(super) struct AuditArgs {
 enum AuditCommand {
     /// Write matching records for another system, and last the hash at which the chain ended
     Export {
-        /// How each record is written
+        /// The form of each record
         #[arg(long, value_enum, default_value_t = Format::Jsonl)]
         format: Format,
         #[command(flatten)]
@@ -54,7 +54,7 @@ enum AuditCommand {
         /// Show the contracts' own events instead of the records that have them
         #[arg(long)]
         events: bool,
-        /// At most so many; 0 = all
+        /// The maximum number of records; 0 = all
         #[arg(long, default_value_t = 0, value_name = "N")]
         limit: u32,
         #[command(flatten)]
@@ -69,7 +69,7 @@ enum AuditCommand {
     },
     /// Count what matches: runs, blocks, latency, and what hooks measured
     Stats {
-        /// What is counted apart
+        /// The fields by which records are grouped
         #[arg(
             long,
             value_parser = PossibleValuesParser::new(GroupBy::ALL.map(GroupBy::name)).try_map(|name| GroupBy::parse(&name).ok_or("is no group")),
@@ -116,16 +116,15 @@ impl AuditArgs {
             } => {
                 let mut shown = RecordPrinter::new(context.call.json, events);
                 let mut left = limit;
-                let mut show = |line: &[u8], told: &RecordFields<'_>| {
-                    let Some(text) = shown.record(line, told, true) else {
+                let mut show = |line: &[u8], fields: &RecordFields<'_>| {
+                    let Some(text) = shown.record(line, fields, true) else {
                         return true;
                     };
                     left = left.saturating_sub(1);
                     output::try_stdout(&text) && (limit == 0 || left > 0)
                 };
                 match &source.connect {
-                    // No limit for the daemon: records without an event are not shown and do not count, which only the
-                    // client knows.
+                    // No limit for the daemon: only the client leaves out records without an event, and does not count them.
                     Some(address) if events => ask(context, address, which, 0, show),
                     Some(address) => ask(context, address, which, limit, show),
                     None => read(context, which, &mut show).map(drop),
@@ -133,7 +132,7 @@ impl AuditArgs {
                 Ok(ExitCode::SUCCESS)
             }
             AuditCommand::Snapshot { directory } => snapshot(context, &directory),
-            AuditCommand::Stats { by, which } => stats(context, by, which),
+            AuditCommand::Stats { by: groups, which } => stats(context, groups, which),
             AuditCommand::Tail { events, tail } => {
                 tail.print(context, &mut RecordPrinter::new(context.call.json, events))?;
                 Ok(ExitCode::SUCCESS)
@@ -155,19 +154,19 @@ fn verify(context: &Context, file: Option<PathBuf>) -> Result<ExitCode, Failure>
     };
     match verified {
         Ok(verified) => {
-            told(context, &path, &verified);
+            report(context, &path, &verified);
             Ok(ExitCode::SUCCESS)
         }
         Err(VerifyError::Broken(broken)) => {
             if context.call.json {
-                let at = json!({
+                let place = json!({
                     "file": broken.file,
                     "line": broken.line,
                     "message": broken.why.to_string(),
                     "reason": broken.why.reason(),
                     "record": broken.record,
                 });
-                output::json_line(&json!({ "broken": at, "holds": false, "path": path }));
+                output::json_line(&json!({ "broken": place, "holds": false, "path": path }));
             } else {
                 let style = Style::of_stdout();
                 let record = broken
@@ -215,7 +214,7 @@ fn snapshot(context: &Context, directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(context: &Context, path: &Path, verified: &Verified) {
+fn report(context: &Context, path: &Path, verified: &Verified) {
     let Verified {
         files,
         first,
@@ -251,7 +250,7 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
         let removed = first - 1;
         text.push_str(&match tail {
             Tail::Noted => format!(
-                "records 1 to {removed} are not there: their files were removed, as `audit.keep_files` says\n"
+                "records 1 to {removed} are absent: their files were removed under `audit.keep_files`\n"
             ),
             Tail::Unproven => format!("records 1 to {removed} are not in this file\n"),
         });
@@ -263,7 +262,7 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
     {
         text.push_str(&match missing_ms {
             0 => format!(
-                "before record {sequence} the host went down under a daemon; no answered run is missing there\n"
+                "before record {sequence} the host went down under a daemon, but no answered run is missing there\n"
             ),
             _ => format!(
                 "before record {sequence} the host went down under a daemon: records of up to {} s may be missing there\n",
@@ -273,7 +272,7 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
     }
     if *tail == Tail::Unproven {
         text.push_str(
-            "its end is unproven: a file alone does not tell whether records were cut off\n",
+            "its end is unproven: one file alone cannot prove that no records were cut off\n",
         );
     }
     output::text(&text);
@@ -297,12 +296,12 @@ impl RecordPrinter {
     }
 
     /// Returns a contract's own event; for people in the contract's form.
-    fn event(self, told: &RecordFields<'_>, event: &EventLine) -> String {
+    fn event(self, fields: &RecordFields<'_>, event: &EventLine) -> String {
         let display = contract::display(&event.name, &event.fields);
         if self.json {
             let mut members = json!({
-                "event": event.name, "fields": event.fields, "run_id": told.run_id, "sequence": told.sequence,
-                "time": told.time,
+                "event": event.name, "fields": event.fields, "run_id": fields.run_id, "sequence": fields.sequence,
+                "time": fields.time,
             });
             if let Some(display) = display {
                 members["display"] = display.into();
@@ -312,33 +311,33 @@ impl RecordPrinter {
         let shown = display.unwrap_or_else(|| json!(event.fields).to_string());
         format!(
             "{:>6} {} {}",
-            told.sequence,
-            plain(&told.time),
+            fields.sequence,
+            plain(&fields.time),
             plain(&shown)
         )
     }
 
-    fn words(self, told: &RecordFields<'_>) -> String {
-        let end = end_words(told);
-        let mut words = vec![format!("{:>6} {}", told.sequence, plain(&told.time))];
-        let kind = format!("{:<11}", plain(&told.record));
-        words.push(match &*told.record {
+    fn words(self, fields: &RecordFields<'_>) -> String {
+        let end = end_words(fields);
+        let mut words = vec![format!("{:>6} {}", fields.sequence, plain(&fields.time))];
+        let kind = format!("{:<11}", plain(&fields.record));
+        words.push(match &*fields.record {
             "started" => self.style.strong(&kind),
-            "ended" if told.exit_code == Some(0) => self.style.good(&kind),
+            "ended" if fields.exit_code == Some(0) => self.style.good(&kind),
             "ended" => self.style.warn(&kind),
             _ => self.style.bad(&kind),
         });
         words.extend((!end.is_empty()).then(|| plain(&end)));
-        words.extend(told.unconfined.then(|| self.style.bad("UNCONFINED")));
-        let uid = told
+        words.extend(fields.unconfined.then(|| self.style.bad("UNCONFINED")));
+        let uid = fields
             .peer
             .map_or_else(String::new, |peer| peer.uid.to_string());
-        let profile = told.profile.as_deref().unwrap_or_default();
+        let profile = fields.profile.as_deref().unwrap_or_default();
         for (name, value) in [
-            ("run", &*told.run_id),
-            ("hook", &told.hook),
-            ("point", &told.point),
-            ("session", &told.session),
+            ("run", &*fields.run_id),
+            ("hook", &fields.hook),
+            ("point", &fields.point),
+            ("session", &fields.session),
             ("profile", profile),
             ("uid", &uid),
         ] {
@@ -346,18 +345,18 @@ impl RecordPrinter {
                 words.push(format!("{name}={}", plain(value)));
             }
         }
-        if let Some(verdict) = &told.verdict {
+        if let Some(verdict) = &fields.verdict {
             words.push(plain(&verdict.decision));
-            let by = verdict.blocked_by.as_deref().map(plain);
-            words.extend(by.map(|by| format!("blocked by {by}")));
+            let blocker = verdict.blocked_by.as_deref().map(plain);
+            words.extend(blocker.map(|blocker| format!("blocked by {blocker}")));
             let looked_on = verdict
                 .only_looked_on
                 .then(|| "(only looked on)".to_owned());
             words.extend(looked_on);
         }
-        words.extend(told.command.iter().map(|command| quoted(&command.argv)));
-        if !told.message.is_empty() {
-            words.push(plain(&told.message));
+        words.extend(fields.command.iter().map(|command| quoted(&command.argv)));
+        if !fields.message.is_empty() {
+            words.push(plain(&fields.message));
         }
         words.join(" ")
     }
@@ -369,16 +368,16 @@ impl Shown for RecordPrinter {
     fn record(
         &mut self,
         line: &[u8],
-        told: &RecordFields<'_>,
+        fields: &RecordFields<'_>,
         is_selected: bool,
     ) -> Option<Vec<u8>> {
-        if !is_selected || self.events && told.contract_event().is_none() {
+        if !is_selected || self.events && fields.contract_event().is_none() {
             return None;
         }
-        let text = match told.contract_event() {
-            Some(event) if self.events => self.event(told, event),
+        let text = match fields.contract_event() {
+            Some(event) if self.events => self.event(fields, event),
             Some(_) | None if self.json => return Some([line, b"\n"].concat()),
-            Some(_) | None => self.words(told),
+            Some(_) | None => self.words(fields),
         };
         Some(output::shown(&format!("{text}\n")).as_bytes().to_owned())
     }
@@ -388,27 +387,31 @@ impl Shown for RecordPrinter {
     }
 }
 
-fn end_words(told: &RecordFields<'_>) -> String {
-    match (told.outcome, told.exit_code, told.signal) {
+fn end_words(fields: &RecordFields<'_>) -> String {
+    match (fields.outcome, fields.exit_code, fields.signal) {
         (Some(outcome), Some(code), _) => format!("{outcome} {code}"),
         (Some(outcome), _, Some(signal)) => format!("{outcome} {signal}"),
         (Some(outcome), None, None) => outcome.to_string(),
-        (None, _, _) => told.reason.clone().into_owned(),
+        (None, _, _) => fields.reason.clone().into_owned(),
     }
 }
 
 /// Prints statistics, in one pass, in memory independent of the journal's length.
-fn stats(context: &Context, by: Vec<GroupBy>, which: WhichRecords) -> Result<ExitCode, Failure> {
-    let mut stats = Stats::new(by);
+fn stats(
+    context: &Context,
+    groups: Vec<GroupBy>,
+    which: WhichRecords,
+) -> Result<ExitCode, Failure> {
+    let mut stats = Stats::new(groups);
     let mut matcher = RecordMatcher::new(which.into());
     let mut reader = JournalReader::open(&context.load()?.journal());
     let (mut records, mut unreadable) = (0_u64, 0_u64);
     while let Some(line) = reader.next_line()? {
         match RecordFields::read(line) {
-            Some(told) => {
+            Some(fields) => {
                 records += 1;
-                let asked = matcher.takes(&told);
-                stats.take(&told, asked);
+                let is_selected = matcher.takes(&fields);
+                stats.take(&fields, is_selected);
             }
             None => unreadable += 1,
         }
@@ -438,7 +441,7 @@ fn stats(context: &Context, by: Vec<GroupBy>, which: WhichRecords) -> Result<Exi
         (without_start, "ends without their start, counted nowhere"),
         (
             without_group,
-            "records of groups beyond what is told apart, counted nowhere",
+            "records of groups beyond the maximum, counted nowhere",
         ),
     ] {
         if count > 0 {
@@ -475,7 +478,7 @@ fn counted(rows: &mut Rows, style: Style, key: &[String], group: &StatsGroup) {
     }
     if group.measures_dropped > 0 {
         let dropped = group.measures_dropped;
-        rows.row("", format!("{dropped} measures had no room"));
+        rows.row("", format!("{dropped} measures beyond the maximum"));
     }
 }
 
@@ -488,23 +491,23 @@ fn export(context: &Context, which: WhichRecords, format: Format) -> Result<Exit
         output::text(&format!("{}\n", COLUMNS.join(",")));
     }
     let mut records = 0_u64;
-    let read = read(context, which, |line, told| {
+    let read = read(context, which, |line, fields| {
         records += 1;
         match format {
-            Format::Csv => output::try_stdout(row(told).as_bytes()),
+            Format::Csv => output::try_stdout(row(fields).as_bytes()),
             Format::Jsonl => output::try_stdout(&[line, b"\n"].concat()),
         }
     })?;
     let (sequence, hash) = read.last.unwrap_or_else(|| (0, "0".repeat(64)));
     match format {
         Format::Csv => {
-            let told = RecordFields {
+            let fields = RecordFields {
                 hash: hash.into(),
                 record: "export".into(),
                 sequence,
                 ..RecordFields::default()
             };
-            output::document(&row(&told));
+            output::document(&row(&fields));
         }
         Format::Jsonl => output::json_line(
             &json!({ "record": "export", "records": records, "sequence": sequence, "hash": hash }),
@@ -531,31 +534,31 @@ const COLUMNS: [&str; 14] = [
     "hash",
 ];
 
-fn row(told: &RecordFields<'_>) -> String {
-    let verdict = told.verdict.as_ref();
-    let command = told
+fn row(fields: &RecordFields<'_>) -> String {
+    let verdict = fields.verdict.as_ref();
+    let command = fields
         .command
         .as_ref()
         .map(|command| json!(command.argv).to_string());
     let values: [&str; COLUMNS.len()] = [
-        &told.sequence.to_string(),
-        &told.time,
-        &told.record,
-        &told.run_id,
-        &told.hook,
-        &told.point,
-        &told.session,
-        told.profile.as_deref().unwrap_or_default(),
-        &told
+        &fields.sequence.to_string(),
+        &fields.time,
+        &fields.record,
+        &fields.run_id,
+        &fields.hook,
+        &fields.point,
+        &fields.session,
+        fields.profile.as_deref().unwrap_or_default(),
+        &fields
             .peer
             .map_or_else(String::new, |peer| peer.uid.to_string()),
-        &end_words(told),
+        &end_words(fields),
         verdict.map_or("", |verdict| &verdict.decision),
         verdict
             .and_then(|verdict| verdict.blocked_by.as_deref())
             .unwrap_or_default(),
         &command.unwrap_or_default(),
-        &told.hash,
+        &fields.hash,
     ];
     // Escaped, so that a line break in a name does not break the row.
     let quoted = values.map(|value| format!("\"{}\"", plain(value).replace('"', "\"\"")));

@@ -157,7 +157,7 @@ impl Declarations {
             };
         }
         let scripts = files_of(argv, starts_in).into_iter();
-        let mut names = scripts.flat_map(|file| beside(&file));
+        let mut names = scripts.flat_map(|file| declaration_paths(&file));
         match names.find_map(|it| self.broken.get_key_value(&it)) {
             Some((file, why)) => Err(format!("its `{}` cannot be used: {why}", file.display())),
             None => Ok(None),
@@ -231,8 +231,8 @@ impl Declared {
         let is_made = !proposal.is_empty();
         let policy = find(proposal).map_err(|why| format!("`needs`: {why}"))?;
         match is_made.then(|| find(Vec::new())) {
-            Some(Ok(there)) if there.digest != policy.digest => Err(format!(
-                "profile {name} is there with other content; remove its file, or change `name`"
+            Some(Ok(registered)) if registered.digest != policy.digest => Err(format!(
+                "profile {name} exists with other content; remove its file, or change `name`"
             )),
             Some(Ok(_) | Err(_)) | None => Ok(()),
         }
@@ -482,7 +482,7 @@ pub(super) fn is_declaration(file: &Path) -> bool {
 }
 
 /// Returns the names of the declarations that a script may have beside it.
-fn beside(script: &Path) -> Vec<PathBuf> {
+fn declaration_paths(script: &Path) -> Vec<PathBuf> {
     let stem = script.file_stem().unwrap_or_default().to_string_lossy();
     let names = [format!("{stem}.{FILE}"), FILE.to_owned()];
     let directory = script.parent().unwrap_or(Path::new("/"));

@@ -41,7 +41,7 @@ const STDERR_LINES: usize = 3;
 
 /// Run all hooks that are due at a lifecycle point, to one decision.
 ///
-/// Exits with 0 where nothing stops what comes next, with 2 where a hook does, with 125 where hookjail failed or refused.
+/// Exits with 0 if no hook stops the operation, with 2 if one does. Exits with 125 if hookjail failed or refused.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
@@ -78,16 +78,16 @@ pub(super) struct DispatchArgs {
     /// The agent's name; hooks of other agents are left out
     #[arg(long, default_value = "", hide_default_value = true)]
     agent: String,
-    /// Whose hooks alone: `operator`, `agent=NAME`, `plugin=NAME`, `skill=NAME`, separated by commas
+    /// Only hooks of these owners: `operator`, `agent=NAME`, `plugin=NAME`, `skill=NAME`, separated by commas
     #[arg(long, value_name = "OWNERS", value_delimiter = ',', value_parser = owner)]
     scope: Vec<Owner>,
-    /// Who opened the turn: `human` or `hook`, for reyn's loop valve
+    /// The origin of the turn: `human` or `hook`, for reyn's loop valve
     #[arg(long, value_name = "WHO", value_parser = origin)]
     turn_origin: Option<pb::TurnOrigin>,
     /// Binds ${workspace} [default: the event's `cwd`, else the current directory]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Binds ${source} [default: the tree that the event says the worktree was made from]
+    /// Binds ${source} [default: the tree from which the event's worktree was made]
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
     /// infer's agent mode: standard, plan, auto, or any other
@@ -101,16 +101,16 @@ pub(super) struct DispatchArgs {
     /// Only hooks of the stage before the others (docker-agent's `preempt_yolo`)
     #[arg(long)]
     preempt: bool,
-    /// Deny where a hook fails, whatever its contract says
+    /// Deny where a hook fails, under any contract
     #[arg(long)]
     fail_closed: bool,
-    /// The wall time of the whole, for example 500ms, 10s, 2m
+    /// The wall time of the whole call, for example 500ms, 10s, 2m
     #[arg(long, value_parser = parse_span)]
     timeout: Option<Duration>,
     /// The daemon's socket; without it, and without a daemon at its usual place, this call is served privately
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
-    /// Serve this call from inside this process, whatever daemon listens
+    /// Serve this call inside this process, even where a daemon listens
     #[arg(long, conflicts_with = "connect")]
     private: bool,
     /// Run even if the operator's configuration confines nothing (backend noop)
@@ -133,8 +133,8 @@ impl DispatchArgs {
                 let configured = config.all_hooks(&context.environment().switches)?;
                 config.registered = configured.hooks;
                 if !config.hooks.disabled && config.registered.is_empty() && self.hook.is_empty() {
-                    let message = "no daemon is set up here, and neither the configuration nor the command line has a hook: \
-                                   nobody was asked";
+                    let message = "no daemon is set up here, and neither the configuration nor the command line has a hook; \
+                                   add one";
                     return Err(Failure::new(message));
                 }
                 let event = request.event.as_ref();
@@ -161,9 +161,9 @@ impl DispatchArgs {
             output::stderr(UNCONFINED);
         }
         if context.call.json {
-            let mut told = json::render(&response, "hookjail.v1.DispatchResponse")?;
-            told["servedBy"] = served_by.into();
-            output::json_line(&told);
+            let mut report = json::render(&response, "hookjail.v1.DispatchResponse")?;
+            report["servedBy"] = served_by.into();
+            output::json_line(&report);
         } else {
             show(&response);
         }
@@ -191,14 +191,14 @@ impl DispatchArgs {
             }
         }
         let event = event(self.event.as_deref())?;
-        let here = directory(&current_directory()?)?;
+        let directory_path = directory(&current_directory()?)?;
         // Without one the server binds the event's directory, else the current one: a hook must not start in a tree that its event is
         // not about.
         let workspace = self.workspace.as_deref().map(directory).transpose()?;
         let workspace = workspace.unwrap_or_default();
         let cwd = match self.workspace {
             Some(_) => workspace.clone(),
-            None => here,
+            None => directory_path,
         };
         let source = self.source.as_deref().map(directory).transpose()?;
         let tool = pb::Tool {
@@ -252,8 +252,8 @@ impl DispatchArgs {
 /// Returns the directory that an event names.
 fn directory_of(event: &[u8]) -> Option<String> {
     let members = Members::of_event(event).ok()?;
-    let told = members.last("cwd").and_then(text);
-    told.filter(|told| !told.is_empty())
+    let directory = members.last("cwd").and_then(text);
+    directory.filter(|directory| !directory.is_empty())
 }
 
 /// Builds a hook from a command line.
@@ -417,11 +417,11 @@ fn valve_words(valve: &pb::LoopValve) -> Option<String> {
     } = valve;
     if valve.exceeded {
         Some(format!(
-            "hooks would open another turn after {count} in a row, as many as there may be; no push wakes: {on_limit}"
+            "hooks would open another turn after {count} in a row, the maximum, so no push wakes: {on_limit}"
         ))
     } else if valve.capped {
         Some(format!(
-            "hooks opened {count} turns in a row, as many as there may be; the next one is not opened: {on_limit}"
+            "hooks opened {count} turns in a row, the maximum, so the next one is not opened: {on_limit}"
         ))
     } else {
         None
@@ -430,15 +430,15 @@ fn valve_words(valve: &pb::LoopValve) -> Option<String> {
 
 /// Returns the command that allows a refused hook, and the user that must run it.
 ///
-/// It is for people only: a program that reads it may pass it to a model.
+/// For people only: a program that reads it may pass it to a model.
 fn approve(hook: &pb::DispatchedHook) -> Option<String> {
     let Some(pb::dispatched_hook::End::Refused(refusal)) = &hook.end else {
         return None;
     };
     let approve = refusal.metadata.get("approve");
     let approve = approve.filter(|_| io::stdout().is_terminal())?;
-    let by = refusal.metadata.get("approve_as");
-    Some(by.map_or_else(|| approve.clone(), |who| format!("{who} runs {approve}")))
+    let command = refusal.metadata.get("approve_as");
+    Some(command.map_or_else(|| approve.clone(), |who| format!("{who} runs {approve}")))
 }
 
 /// Returns whether a hook ran unconfined.

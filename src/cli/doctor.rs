@@ -1,4 +1,4 @@
-//! `hookjail doctor`: what this host can enforce, and why not.
+//! `hookjail doctor`: the axes that this host can enforce, with reasons for gaps.
 
 use std::{
     path::{Path, PathBuf},
@@ -68,13 +68,13 @@ impl DoctorArgs {
             output::json_line(&json::render(&status, "hookjail.v1.GetStatusResponse")?);
         } else {
             describe(&status, self.verbose).print();
-            let here = Here::look(context)?;
-            output::line(&format!("hooks here: {here}"));
-            for line in &here.unconfined {
+            let local = Here::look(context)?;
+            output::line(&format!("hooks here: {local}"));
+            for line in &local.unconfined {
                 output::line(line);
             }
         }
-        // The exit code tells a script whether hooks can run.
+        // The exit code reports whether hooks can run.
         let healthy = status.audit_problem.is_empty()
             && status.profiles.iter().all(|profile| profile.confirmed);
         Ok(success(healthy))
@@ -180,7 +180,9 @@ fn describe(status: &pb::GetStatusResponse, verbose: bool) -> Rows {
     }
     remarks.add_to(&mut rows, status.profiles.len());
     rows.line("");
-    rows.line("what was tried, what a gap means, and what closes it: hookjail doctor --verbose");
+    rows.line(
+        "to see what was tried, what a gap means, and how to close it: hookjail doctor --verbose",
+    );
     rows
 }
 

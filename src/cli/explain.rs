@@ -51,9 +51,9 @@ use hookjail_daemon::{
 const SCRATCH: &str = "${scratch}";
 const WORKSPACE: &str = "${workspace}";
 
-/// Says what a profile allows, by the rules that confine hooks. Asks no daemon and runs nothing.
+/// Explains what a profile allows, by the rules that confine hooks. Calls no daemon and runs nothing.
 ///
-/// Exits with 0 if it is allowed, with 1 if it is refused, killed, or allowed with some arguments only.
+/// Exits with 0 if the operation is allowed. Exits with 1 if it is refused, killed, or allowed with some arguments only.
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
     /// The profile
@@ -65,7 +65,7 @@ pub(super) struct ExplainArgs {
     /// The hook's program or script, which is granted with it
     #[arg(long, global = true, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// As on a kernel with this Landlock ABI [default: this host's]
+    /// Explain for a kernel with this Landlock ABI [default: this host's]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NEWEST_ABI)))]
     landlock_abi: Option<u32>,
     #[command(subcommand)]
@@ -76,15 +76,15 @@ pub(super) struct ExplainArgs {
 enum ExplainQuestion {
     /// An operation on a path; ${workspace}/… and ${scratch}/… stand for what a run has
     Path {
-        /// What is done
+        /// The operation
         #[arg(value_parser = PossibleValuesParser::new(Operation::ALL.map(Operation::name)).map(operation))]
         operation: Operation,
-        /// With which path
+        /// The path
         path: PathBuf,
         /// The second path of `link` and `rename`
         destination: Option<PathBuf>,
     },
-    /// Speaking to another host
+    /// A connection to another host
     Host {
         /// By UDP instead of TCP
         #[arg(long)]
@@ -93,13 +93,13 @@ enum ExplainQuestion {
         #[arg(value_name = "HOST:PORT")]
         address: Destination,
     },
-    /// Whether an interpreter waits for a command's runs, started ahead, and why none does
+    /// An interpreter that is started ahead and waits for a command's runs, or the reason why none does
     Warm {
         /// The interpreter, the script and their arguments
         #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
-    /// A system call, by name or number, with as many of its arguments as matter
+    /// A syscall, by name or number, with its relevant arguments
     Syscall {
         /// For example `clone`
         name: String,
@@ -124,7 +124,7 @@ impl ExplainArgs {
         };
         let policy = narrow(&base, bound, &Narrow::default())?;
         let spec = self.spec(&config, &policy, &mut notes);
-        let (asked, mut answer) = match &self.question {
+        let (question, mut answer) = match &self.question {
             ExplainQuestion::Path {
                 operation,
                 path,
@@ -168,9 +168,9 @@ impl ExplainArgs {
         };
         answer.notes.extend(notes);
         if context.call.json {
-            output::json_line(&as_json(&asked, &policy, &spec, &answer));
+            output::json_line(&as_json(&question, &policy, &spec, &answer));
         } else {
-            describe(&asked, &policy, &spec, &answer).print();
+            describe(&question, &policy, &spec, &answer).print();
         }
         Ok(success(answer.verdict == Verdict::Allowed))
     }
@@ -214,7 +214,7 @@ impl ExplainArgs {
             (None, Ok(host)) => host.landlock_abi,
             (None, Err(absent)) => {
                 notes.push(format!(
-                    "nothing runs on this host ({absent}); the answer is for Landlock ABI {NEWEST_ABI}"
+                    "nothing runs on this host ({absent}), so the answer is for Landlock ABI {NEWEST_ABI}"
                 ));
                 NEWEST_ABI
             }
@@ -320,10 +320,10 @@ fn shown(command: &[OsString]) -> String {
     command_line(command).unwrap_or_else(|| format!("{command:?}"))
 }
 
-/// Until when an interpreter waits.
-const WAITS_WHILE: &str = "it ends after 5 minutes without a run, and while memory is short; `hookjail status` counts what waits";
+/// Lifetime of a waiting interpreter, in words.
+const WAITS_WHILE: &str = "the interpreter ends after 5 minutes without a run, and while memory is short; `hookjail status` counts waiting ones";
 
-/// Answers a question about a system call.
+/// Answers a question about a syscall.
 fn system_call(
     spec: &FilterSpec,
     name: &str,
@@ -331,14 +331,14 @@ fn system_call(
 ) -> Result<(String, Explanation), Failure> {
     let unknown = || {
         let meant = did_you_mean(name, kernel::names());
-        Failure::usage(format!("there is no system call `{name}`{meant}"))
+        Failure::usage(format!("unknown syscall `{name}`{meant}"))
     };
     let number = number(name).ok_or_else(unknown)?;
     let known = parse_arguments(number, arguments);
     let known = known.map_err(|error| Failure::from(error).as_usage())?;
     let words: String = arguments.iter().map(|word| format!(" {word}")).collect();
     let answer = kernel::call(spec, number, &known);
-    Ok((format!("system call {name}{words}"), answer))
+    Ok((format!("syscall {name}{words}"), answer))
 }
 
 /// Returns the note about a workspace that is bound here alone, or may be bound.
@@ -414,10 +414,11 @@ impl Ask<'_> {
         if path != target.path() && path.is_absolute() {
             answer
                 .notes
-                .push(format!("it leads to `{}`", target.path().display()));
+                .push(format!("the path leads to `{}`", target.path().display()));
         }
-        let to = destination.map_or_else(String::new, |to| format!(" to {}", to.display()));
-        Ok((format!("{name} {}{to}", path.display()), answer))
+        let suffix =
+            destination.map_or_else(String::new, |suffix| format!(" to {}", suffix.display()));
+        Ok((format!("{name} {}{suffix}", path.display()), answer))
     }
 
     fn target(&self, path: &Path, is_destination: bool) -> Result<Target, Failure> {
@@ -463,7 +464,7 @@ fn errno_name(errno: i32) -> String {
 }
 
 fn as_json(
-    asked: &str,
+    question: &str,
     policy: &Policy,
     spec: &FilterSpec,
     answer: &Explanation,
@@ -475,7 +476,7 @@ fn as_json(
         Verdict::Refused(errno) => ("REFUSED", Some(errno_name(errno))),
     };
     json!({
-        "asked": asked,
+        "asked": question,
         "by": answer.by.to_string(),
         "errno": errno,
         "landlockAbi": spec.landlock_abi,
@@ -488,7 +489,7 @@ fn as_json(
     })
 }
 
-fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanation) -> Rows {
+fn describe(question: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanation) -> Rows {
     let style = Style::of_stdout();
     let verdict = match answer.verdict {
         Verdict::Allowed => style.good("allowed"),
@@ -498,7 +499,10 @@ fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanatio
     };
     let enforcer = format!("{} (Landlock ABI {})", answer.by, spec.landlock_abi);
     let mut rows = Rows::strong(style);
-    rows.line(format!("{asked} under profile {}: {verdict}", policy.name));
+    rows.line(format!(
+        "{question} under profile {}: {verdict}",
+        policy.name
+    ));
     rows.row("rule", &answer.rule);
     rows.row("by", enforcer);
     rows.each("to allow", &answer.remedy);

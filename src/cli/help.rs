@@ -46,7 +46,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 10] = [
         "allow",
         &[
             ("hookjail allow", "the hooks of this project"),
-            ("hookjail allow --all", "those of all projects"),
+            ("hookjail allow --all", "the hooks of all projects"),
             (
                 "hookjail allow --check",
                 "exit code 1 where one would be refused",
@@ -56,7 +56,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 10] = [
     (
         "doctor",
         &[
-            ("hookjail doctor", "what this host can enforce"),
+            ("hookjail doctor", "the axes that this host can enforce"),
             (
                 "hookjail doctor --profile develop --verbose",
                 "with evidence",
@@ -132,7 +132,10 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 10] = [
                 "hookjail run --profile develop -- ./hook.sh <event.json",
                 "one hook, confined",
             ),
-            ("hookjail run --dry-run -- ./hook.sh", "what would happen"),
+            (
+                "hookjail run --dry-run -- ./hook.sh",
+                "a preview, without a run",
+            ),
         ],
     ),
     (

@@ -39,10 +39,10 @@ pub(super) struct HooksArgs {
 enum HooksCommand {
     /// Check a file of hooks, or a hook's declaration hook.toml, and show it; exits 1 where it is wrong
     Check {
-        /// Whose file of hooks it is: the contract's name
+        /// The contract of the file of hooks, by its name
         #[arg(long)]
         contract: Option<String>,
-        /// Where relative paths in it start [default: where it lies]
+        /// The directory where relative paths in it start [default: that of the file]
         #[arg(long, value_name = "DIRECTORY")]
         base: Option<PathBuf>,
         /// The file

@@ -1,4 +1,4 @@
-//! `hookjail interpret`: what ends of hooks mean, a JSON object a line.
+//! `hookjail interpret`: the meanings of hooks' ends, one JSON object a line.
 
 use std::{
     fs::File,
@@ -21,8 +21,10 @@ const LINE: u64 = 64 * 1024 * 1024;
 
 /// Interpret ends of hooks that ran elsewhere by their contract; run nothing.
 ///
-/// Each line of the input is one JSON object: `{"id": "x", "contract": "reyn", "mode": "shell_push", "point": "turn_end",
-/// "ends": [{"name": "h", "exit_code": 0, "stdout": "…"}]}`. Each is answered by one line, in the same order.
+/// Each line of the input is one JSON object.
+/// An example: `{"id": "x", "contract": "reyn", "mode": "shell_push", "point": "turn_end",
+/// "ends": [{"name": "h", "exit_code": 0, "stdout": "…"}]}`.
+/// The output has one line for each, in the same order.
 #[derive(Debug, Args)]
 pub(super) struct InterpretArgs {
     /// The file with the lines; `-` is stdin
@@ -72,7 +74,7 @@ impl InterpretArgs {
             all_read &= answer.error.is_none();
             output::json_line(&answer);
         }
-        // The exit code tells a script whether all lines were read.
+        // The exit code reports whether all lines were read.
         Ok(success(all_read))
     }
 }

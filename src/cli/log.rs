@@ -1,4 +1,4 @@
-//! `hookjail log`: what ran, one line a run.
+//! `hookjail log`: the hooks that ran, one line a run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +37,7 @@ use super::{
     show::HAS_LEARN,
 };
 
-/// How many runs are shown where neither their number nor a time is asked for.
+/// The number of runs that are shown where neither their number nor a time is asked for.
 const RUNS: usize = 10;
 
 /// The least and the most columns of a hook on a terminal.
@@ -55,12 +55,13 @@ const NAMED: usize = 3;
 /// The longest journal that is read for a summary, bytes.
 const MAX_READ: u64 = 64 << 20;
 
-/// The most runs that may be open at once and still be shown with what their start says.
+/// Maximum number of runs that are open at once and shown with the fields of their start.
 const MAX_OPEN_RUNS: usize = 1 << 16;
 
-/// Show what ran, one line a run: time, runtime, hook, how it ended, and what confinement denied.
+/// Show the hooks that ran, one line a run: time, runtime, hook, end, and what confinement denied.
 ///
-/// Reads the journal's files; needs no daemon. Trials of `install` and `learn` are left out. On a terminal a refusal and a denial have the command that helps.
+/// Reads the journal's files; needs no daemon. Trials of `install` and `learn` are left out.
+/// On a terminal a refusal and a denial have the command that helps.
 #[derive(Debug, Args)]
 pub(super) struct LogArgs {
     /// Only refusals, and runs in which confinement denied something
@@ -116,7 +117,7 @@ fn other_journal(context: &Context) -> Option<String> {
     let socket = socket.display();
     is_others.then(|| {
         format!(
-            "hookjail: this is your own journal; the daemon at `{socket}` has another: hookjail log --connect {socket}"
+            "hookjail: this is your own journal; read that of the daemon with: hookjail log --connect {socket}"
         )
     })
 }
@@ -167,15 +168,15 @@ pub(super) fn last_denied(context: &Context) -> Result<Option<DeniedRun>, Failur
 /// The refusals and denials of hooks, as far as no later run of theirs went well.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    /// How many hooks confinement denied something in their last run.
+    /// The number of hooks that confinement denied something in their last run.
     pub(super) denied: usize,
     /// The calls that were refused for lack of a consent.
     pub(super) refused_calls: u64,
     /// The time of the first of them.
     pub(super) refused_since: Option<Timestamp>,
-    /// How many hooks had no workspace in their last run.
+    /// The number of hooks without a workspace in their last run.
     pub(super) without_workspace: usize,
-    /// Why one of these had none.
+    /// The reason why one of these had none.
     pub(super) withheld: Option<String>,
 }
 
@@ -245,15 +246,15 @@ impl Troubles {
     }
 }
 
-/// The hooks of a journal's runs, by the names by which people know them.
+/// The hooks of a journal's runs, by their labels.
 #[derive(Default)]
 struct Hooks {
-    /// Those that confinement denied something in their last run.
+    /// Hooks that confinement denied something in their last run.
     denied: BTreeSet<(String, Option<String>)>,
     open: BTreeMap<String, Begun>,
-    /// Those that were refused since they ran last: the time of the first refusal, and the calls.
+    /// Hooks that were refused since they ran last: the time of the first refusal, and the calls.
     refused: BTreeMap<(String, Option<String>), (Option<Timestamp>, u64)>,
-    /// Why those have no workspace that had none in their last run.
+    /// The reasons why hooks without a workspace in their last run have none.
     withheld: BTreeMap<String, String>,
 }
 
@@ -303,9 +304,9 @@ struct Log {
     is_person: bool,
     json: bool,
     open: BTreeMap<String, Begun>,
-    /// How many runs were read.
+    /// The number of runs that were read.
     read: usize,
-    /// How many of them were shown.
+    /// The number of runs that were shown.
     shown: usize,
     style: Style,
     zone: TimeZone,
@@ -353,7 +354,7 @@ impl Begun {
     }
 }
 
-/// How a run ended, by the word that JSON has.
+/// The end of a run, by the word that JSON has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Ending {
@@ -716,7 +717,7 @@ fn ending(fields: &RecordFields<'_>) -> Ending {
 fn end_words(fields: &RecordFields<'_>, ending: Ending) -> String {
     let code = fields.exit_code.unwrap_or_default();
     let fixed = match ending {
-        Ending::Asked => "has the user asked",
+        Ending::Asked => "asks the user",
         Ending::Canceled => "canceled",
         Ending::Crashed => {
             return format!("crashed (signal {})", fields.signal.unwrap_or_default());
@@ -820,7 +821,7 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     first
 }
 
-/// Returns the name by which a person knows a hook: its own, or its script's in the project, or its command line.
+/// Returns the label of a hook: its name, or its script's in the project, or its command line.
 fn label(begun: &Begun, home: Option<&Path>) -> String {
     if !begun.name.is_empty() {
         return begun.name.clone();
@@ -857,7 +858,7 @@ fn joined(begun: &Begun, home: Option<&Path>, program: &str, rest: &[String]) ->
     words.join(" ")
 }
 
-/// Shortens a text to so many characters.
+/// Shortens a text to a number of characters.
 fn cut(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         None => text.to_owned(),
@@ -934,11 +935,7 @@ mod tests {
         );
         outcome(&exited(1, "NONE", true), Ending::Failed, "failed (exit 1)");
         outcome(&exited(3, "NONE", false), Ending::Exited, "exit 3");
-        outcome(
-            &exited(0, "ASK", false),
-            Ending::Asked,
-            "has the user asked",
-        );
+        outcome(&exited(0, "ASK", false), Ending::Asked, "asks the user");
         let crashed = r#""record":"ended","outcome":"signaled","signal":11"#;
         outcome(crashed, Ending::Crashed, "crashed (signal 11)");
         let refused = r#""record":"refused","reason":"OVERLOADED","count":7,"message":"no place; to allow it: x""#;

@@ -89,7 +89,7 @@ enum CliCommand {
     Config(config::ConfigArgs),
     /// List and revoke what is allowed, answer questions
     Consent(consent::ConsentArgs),
-    /// What the container backend executes in a container
+    /// The program that the container backend executes in a container
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     ContainerInit,
@@ -109,7 +109,7 @@ enum CliCommand {
     Learn(Box<learn::LearnArgs>),
     Lock(lock::LockArgs),
     Log(log::LogArgs),
-    /// What a self-test's child executes
+    /// The program that a self-test's child executes
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
     MakeAttempts,
@@ -130,7 +130,7 @@ enum CliCommand {
     Status(status::StatusArgs),
     Test(testing::TestArgs),
     Uninstall(install::UninstallArgs),
-    /// What is executed under a Seatbelt profile before the hook
+    /// The program that is executed under a Seatbelt profile before the hook
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
     Witness(hookjail_sandbox::portable::witness::Witness),
@@ -209,7 +209,7 @@ impl Context {
     }
 }
 
-/// Returns the exit code that tells a script whether all is well.
+/// Returns the exit code that reports whether all is well.
 const fn success(is_well: bool) -> ExitCode {
     match is_well {
         true => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Observed runs: what a hook did with files, and what its profile refuses of that.
+//! Observed runs: a hook's uses of files, and those that its profile refuses.
 
 use std::{
     path::{Path, PathBuf},
@@ -35,7 +35,7 @@ pub(in crate::cli) fn landlock_abi() -> u32 {
 ///
 /// # Errors
 ///
-/// Fails where there is none of this name.
+/// Fails where no profile has this name.
 pub(in crate::cli) fn find_profile(
     registry: &Registry,
     name: &str,
@@ -49,7 +49,7 @@ pub(in crate::cli) fn find_profile(
 /// # Errors
 ///
 /// Fails where a path cannot be examined.
-pub(in crate::cli) fn under(
+pub(in crate::cli) fn resolve(
     policy: Arc<Policy>,
     workspace: &Path,
     files: &[PathBuf],
@@ -69,11 +69,11 @@ pub(in crate::cli) fn under(
 /// Returns the accesses that a profile refuses, and this user has without confinement.
 pub(in crate::cli) fn refusals<'a>(
     needs: &'a Needs,
-    under: &'a Under,
+    profile: &'a Under,
     forbidden: &'a Forbidden,
 ) -> impl Iterator<Item = (&'a Use, GrantRefusal)> {
     needs.uses.iter().filter_map(|wanted| {
-        let decision = under.reach.decide(
+        let decision = profile.reach.decide(
             wanted.operation,
             &wanted.target,
             wanted.destination.as_ref(),
@@ -122,8 +122,10 @@ pub(in crate::cli) fn needs(seen: &[Seen], files: &[PathBuf], runtime: &Path) ->
                 if done.operation == Operation::Execute && is_own(done.target.path()) {
                     needs.notices |= PROGRAMS.iter().any(|program| asks(program));
                 }
-                let to = done.destination.as_ref();
-                if is_own(done.target.path()) && to.is_none_or(|to| is_own(to.path())) {
+                let destination = done.destination.as_ref();
+                if is_own(done.target.path())
+                    && destination.is_none_or(|destination| is_own(destination.path()))
+                {
                     continue;
                 }
                 if !is_incidental(done) {

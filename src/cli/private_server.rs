@@ -73,7 +73,7 @@ impl PrivateServer {
     ) -> Result<Self, Failure> {
         if !config.run.private {
             return Err(Failure::new(
-                "no daemon serves this user, and `run.private` is false: nothing is served without one; start the daemon, or ask who administers this host (`hookjail config show` says which file sets it)",
+                "no daemon serves this user, and `run.private` is false; start the daemon, or ask this host's administrator (see `hookjail config show`)",
             ));
         }
         config.hooks.spawners = 1;

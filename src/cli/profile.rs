@@ -103,7 +103,7 @@ pub(super) fn find(registry: &Registry, name: &str) -> Result<Arc<Policy>, Failu
         let meant = did_you_mean(name, names.iter().copied());
         let names = names.join(", ");
         Failure::usage(format!(
-            "there is no profile `{name}`{meant}: one of {names}"
+            "unknown profile `{name}`{meant}; use one of {names}"
         ))
     })
 }

@@ -46,7 +46,7 @@ impl Proposal<'_> {
     pub(super) fn file(&self, context: &Context) -> Result<PathBuf, Failure> {
         let directory = profile_files::directory(&context.load()?, context);
         let file = directory.join(format!("{}.toml", self.name));
-        let there = match fs::read_to_string(&file) {
+        let text = match fs::read_to_string(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(file),
             Err(error) => {
@@ -56,11 +56,11 @@ impl Proposal<'_> {
         };
         // The same words may stand there in other quotes.
         let words = |line: &str| shlex::split(line.strip_prefix(MARK)?);
-        let known = there.lines().next().and_then(words);
+        let known = text.lines().next().and_then(words);
         match known.is_some() && known == words(&self.first_line()) {
             true => Ok(file),
             false => Err(Failure::new(format!(
-                "`{}` is another hook's, or was written by hand; name the profile otherwise by --name",
+                "`{}` is another hook's, or was written by hand; use another --name",
                 file.display()
             ))),
         }

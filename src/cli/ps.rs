@@ -19,7 +19,7 @@ use super::{
 };
 use hookjail_daemon::wire::json;
 
-/// How much of a command a line shows, characters.
+/// Maximum number of characters of a command that a line shows.
 const COMMAND_CHARS: usize = 60;
 
 /// List the hooks that the daemon has in work.
@@ -49,10 +49,10 @@ impl PsArgs {
 
 /// Kill a hook that the daemon has in work, with all its processes.
 ///
-/// Its caller is answered that an operator did it, and so says the journal. A guard that is killed has failed.
+/// The answer and the journal report that an operator killed it. A guard that is killed has failed.
 #[derive(Debug, Args)]
 pub(super) struct KillArgs {
-    /// The run's id, as `ps` has it, or as much of its beginning as no other run has, at least four characters
+    /// The run's id, as `ps` shows it, or its unique beginning of at least four characters
     id: String,
     /// The daemon's admin socket [default: that of the configuration]
     #[arg(long, value_name = "ADDR")]
@@ -69,7 +69,7 @@ impl KillArgs {
         } else {
             let run = response.run.unwrap_or_default();
             let how = match response.end.as_str() {
-                "" => "told to end, and has not ended yet".to_owned(),
+                "" => "asked to end, and has not ended yet".to_owned(),
                 "killed" => "killed".to_owned(),
                 "refused" => "refused: its hook was not started".to_owned(),
                 end => format!("had ended by itself: {end}"),
@@ -108,7 +108,7 @@ fn table(runs: &[pb::RunInWork]) -> String {
 }
 
 fn row(run: &pb::RunInWork) -> [String; 8] {
-    let at = match run.point.as_str() {
+    let point = match run.point.as_str() {
         "" => run.contract.clone(),
         point => format!("{} {point}", run.contract),
     };
@@ -119,7 +119,7 @@ fn row(run: &pb::RunInWork) -> [String; 8] {
         run.left
             .map_or_else(|| "-".to_owned(), |left| length(Some(left))),
         plain(&run.profile),
-        plain(&at),
+        plain(&point),
         caller(run),
         plain(&hook(run)),
     ]

@@ -27,13 +27,13 @@ use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
 
 use super::Context;
 
-/// Which records.
+/// A selection of records.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct WhichRecords {
-    /// Not before: 1h ago, today, yesterday, 2026-11-26 or 2026-11-26T12:00Z
+    /// Only records since then: 1h ago, today, yesterday, 2026-11-26 or 2026-11-26T12:00Z
     #[arg(long, value_name = "TIME", value_parser = past)]
     pub(super) since: Option<Timestamp>,
-    /// Not after
+    /// Only records until then
     #[arg(long, value_name = "TIME", value_parser = past)]
     until: Option<Timestamp>,
     /// Only this hook, by its name
@@ -76,7 +76,7 @@ impl WhichRecords {
     }
 }
 
-/// Where to read records from.
+/// The source of records.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RecordSource {
     /// Ask the daemon at this socket instead of reading the files
@@ -90,7 +90,7 @@ pub(super) struct TailArgs {
     /// Go on with records as they are written
     #[arg(short, long)]
     pub(super) follow: bool,
-    /// So many
+    /// The number of records
     #[arg(short = 'n', long, default_value = "10", value_name = "N")]
     pub(super) lines: Option<usize>,
     #[command(flatten)]
@@ -245,7 +245,7 @@ impl TailArgs {
         address: &Path,
         shown: &mut S,
     ) -> Result<(), Failure> {
-        let (asked, selected) = match S::NEEDS_ALL {
+        let (requested, selected) = match S::NEEDS_ALL {
             true => (self.which.clone().with_starts(), self.which.into()),
             // The daemon selects.
             false => (self.which, RecordFilter::default()),
@@ -257,7 +257,7 @@ impl TailArgs {
             let mut watched = None;
             if self.follow {
                 let request = pb::AuditServiceWatchRequest {
-                    filter: Some(asked.clone().into()),
+                    filter: Some(requested.clone().into()),
                     max_reply_bytes: Some(MAX_RECORD_BYTES),
                 };
                 let answer = client.watch(request).await.map_err(refused)?;
@@ -265,7 +265,7 @@ impl TailArgs {
             }
             let mut last = Last::new(self.lines);
             let (mut goes_on, mut seen) = (true, 0);
-            let records = query(&mut client, asked, 0).await?;
+            let records = query(&mut client, requested, 0).await?;
             let keep = |sequence, line: &[u8], fields: &RecordFields<'_>| {
                 seen = sequence;
                 goes_on = last.add(shown.record(line, fields, matcher.takes(fields)));
@@ -309,7 +309,7 @@ impl Scan {
         }
     }
 
-    /// Reads one line, and passes its record on with whether it is selected. Returns `false` at the end, or when no more is wanted.
+    /// Reads one line, and passes its record on with whether it is selected. Returns `false` at the end, or when no more is needed.
     fn step(
         &mut self,
         wanted: impl FnOnce(&[u8], &RecordFields<'_>, bool) -> bool,

@@ -81,7 +81,7 @@ impl Place {
     /// Refuses what is no address, and an unencrypted connection to another host.
     fn parse(url: &str) -> Result<Self, Failure> {
         let problem = |problem: &str| Failure::new(format!("`{url}` {problem}"));
-        let no_url = || problem("is no address of a daemon; one is `https://HOST:PORT`");
+        let no_url = || problem("is no address of a daemon; use `https://HOST:PORT`");
         let uri: Uri = url.parse().map_err(|_| no_url())?;
         let host = uri.host().ok_or_else(no_url)?;
         let host = host
@@ -99,7 +99,7 @@ impl Place {
                 .is_ok_and(|address: IpAddr| address.is_loopback());
         if is_plaintext && !is_loopback {
             return Err(problem(
-                "is of another host, and `http` is for this one alone; say `https`",
+                "is of another host, and `http` is for this one alone; use `https`",
             ));
         }
         Ok(Self {
@@ -151,7 +151,7 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection whose end is reported: a daemon that refuses the certificate says so there, after the client's handshake.
+/// A connection whose end is reported: a daemon that refuses the certificate reports it there, after the client's handshake.
 struct Reported {
     shown: Arc<str>,
     stream: Box<dyn Duplex>,

@@ -9,7 +9,7 @@ use std::{
 use hookjail_base::model::Lines;
 use hookjail_client::output::{self, Style};
 
-/// Rows of text. Each is one line, whatever its value contains.
+/// Rows of text, each on one line even if its value has line breaks.
 pub(super) struct Rows {
     indent: &'static str,
     /// The style of labels; `None` = as other text.
@@ -54,7 +54,7 @@ impl Rows {
         self.text.add(format!("{}{label}{value}", self.indent));
     }
 
-    /// Adds a row, unless there is nothing to say.
+    /// Adds a row, unless its value is empty.
     pub(super) fn some(&mut self, label: &str, value: &str) {
         self.each(label, Some(value).filter(|value| !value.is_empty()));
     }

@@ -33,8 +33,7 @@ impl SchemaArgs {
         }
         let form = Form::ALL.into_iter().find(|form| form.name() == self.form);
         // The argument parser accepts no other name.
-        let form =
-            form.ok_or_else(|| Failure::usage(format!("there is no schema `{}`", self.form)))?;
+        let form = form.ok_or_else(|| Failure::usage(format!("unknown schema `{}`", self.form)))?;
         print(&form.schema(), context.call.json)
     }
 }

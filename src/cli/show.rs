@@ -70,7 +70,7 @@ pub(super) fn show(
         rows.row(
             "sandbox",
             format!(
-                "{backend}, profile {profile}, {confirmed}; served by {served_by} (details: -v)"
+                "{backend}, profile {profile}, {confirmed}, served by {served_by} (details: -v)"
             ),
         );
     }
@@ -88,7 +88,7 @@ fn times(usage: &pb::Usage) -> String {
         bytes => format!("; max rss {} KiB", bytes / 1024),
     };
     format!(
-        "wall {:.1} ms: queue {:.1}, set-up {:.1}, run {:.1}; cpu {:.1} ms{rss}",
+        "wall {:.1} ms (queue {:.1}, set-up {:.1}, run {:.1}), cpu {:.1} ms{rss}",
         ms(&usage.wall),
         ms(&usage.queue),
         ms(&usage.setup),
@@ -128,13 +128,13 @@ fn texts(verdict: &pb::Verdict) -> Vec<(&'static str, String)> {
         let text = shortened(&plain(text.as_deref()?));
         Some((label, format!("rewritten: {text}")))
     });
-    let said = [
+    let texts = [
         ("to the user", &verdict.system_message),
         ("stop reason", &verdict.stop_reason),
     ];
-    let said = said.into_iter().filter(|(_, text)| !text.is_empty());
-    let said = said.map(|(label, text)| (label, shortened(&format!("{text:?}"))));
-    rewritten.chain(said).collect()
+    let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    let texts = texts.map(|(label, text)| (label, shortened(&format!("{text:?}"))));
+    rewritten.chain(texts).collect()
 }
 
 /// Describes a delivery.
@@ -224,7 +224,7 @@ pub(super) fn denial_words(denial: &pb::Denial) -> String {
     let what = [denial.operation.as_str(), denial.target.as_str()];
     let what: Vec<_> = what.into_iter().filter(|word| !word.is_empty()).collect();
     let what = match what.as_slice() {
-        [] => "a system call".to_owned(),
+        [] => "a syscall".to_owned(),
         words => words.join(" "),
     };
     let times = match denial.times {
@@ -233,7 +233,7 @@ pub(super) fn denial_words(denial: &pb::Denial) -> String {
     };
     let remedy = match denial.suggestion.as_str() {
         "" => String::new(),
-        // The suggestion itself says that there is none.
+        // The suggestion itself is that there is none.
         never if never.starts_with("nothing") => format!("; {never}"),
         change => format!("; to allow it: {change}"),
     };
@@ -245,9 +245,9 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
     let style = Style::of_stdout();
     let mut rows = Rows::strong(style);
     match &response.refusal {
-        None => rows.row("dry run", style.good("it would run")),
+        None => rows.row("dry run", style.good("the hook would run")),
         Some(refusal) => {
-            let refused = format!("it would be refused: {}", refusal.reason);
+            let refused = format!("the hook would be refused: {}", refusal.reason);
             rows.row("dry run", style.bad(&refused));
             rows.row("", &refusal.message);
         }
@@ -415,6 +415,6 @@ pub(super) fn axis_words(axis: &pb::AxisReport, style: Style) -> String {
     } else {
         format!(" ({})", axis.gap)
     };
-    let by = if axis.by.is_empty() { "-" } else { &axis.by };
-    format!("{name:<12} {coverage}  {by}{gap}")
+    let enforcer = if axis.by.is_empty() { "-" } else { &axis.by };
+    format!("{name:<12} {coverage}  {enforcer}{gap}")
 }

@@ -76,7 +76,7 @@ pub(super) fn verify(
         last = reason(&verified);
     }
     Err(Failure::new(format!(
-        "signature `{}` does not hold for `{}`: {last}; sign it by a key of `{}`: ssh-keygen -Y sign -n {namespace} -f KEY {}",
+        "signature `{}` does not match `{}`: {last}; sign with a key of `{}`: ssh-keygen -Y sign -n {namespace} -f KEY {}",
         signature.display(),
         file.display(),
         allowed_signers.display(),

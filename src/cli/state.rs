@@ -34,14 +34,14 @@ enum StateCommand {
         #[command(flatten)]
         which: WhichState,
     },
-    /// Print the paths of directories [default: those of the current directory's project, and of hooks without one]
+    /// Print the paths of directories [default: directories of the current project, and of hooks without one]
     Path {
         #[command(flatten)]
         which: WhichState,
     },
 }
 
-/// Which directories.
+/// A selection of directories.
 #[derive(Debug, Args)]
 struct WhichState {
     /// Only these, by the names that `list` shows

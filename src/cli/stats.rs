@@ -43,10 +43,10 @@ impl GroupBy {
 
     /// Returns the key with a name.
     pub(in crate::cli) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|by| by.name() == name)
+        Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    fn of<'t>(self, fields: &'t RecordFields<'_>) -> &'t str {
+    fn value<'t>(self, fields: &'t RecordFields<'_>) -> &'t str {
         match self {
             Self::Contract => &fields.contract,
             Self::Hook => &fields.hook,
@@ -83,9 +83,9 @@ pub(in crate::cli) struct Stats {
 
 impl Stats {
     /// Creates empty statistics.
-    pub(in crate::cli) const fn new(by: Vec<GroupBy>) -> Self {
+    pub(in crate::cli) const fn new(keys: Vec<GroupBy>) -> Self {
         Self {
-            by,
+            by: keys,
             groups: BTreeMap::new(),
             open: BTreeMap::new(),
             without_group: 0,
@@ -95,10 +95,15 @@ impl Stats {
 
     /// Counts the next record. A record outside the requested range (`counts` is false) only sets its run's group.
     pub(in crate::cli) fn take(&mut self, fields: &RecordFields<'_>, counts: bool) {
-        let own = || self.by.iter().map(|by| by.of(fields).to_owned()).collect();
+        let group_key = || {
+            self.by
+                .iter()
+                .map(|key| key.value(fields).to_owned())
+                .collect()
+        };
         let key = match &*fields.record {
             "started" => {
-                let key = own();
+                let key = group_key();
                 // Ids begin with the time of the run, so the first is the oldest, whose end is the least likely to
                 // come.
                 if self.open.len() >= MAX_OPEN_RUNS {
@@ -109,7 +114,10 @@ impl Stats {
             }
             "ended" | "interrupted" => self.open.remove(&*fields.run_id),
             // The refusal of an announced run has fewer fields than its start.
-            "refused" => self.open.remove(&*fields.run_id).or_else(|| Some(own())),
+            "refused" => self
+                .open
+                .remove(&*fields.run_id)
+                .or_else(|| Some(group_key())),
             _ => return,
         };
         if !counts {
@@ -133,7 +141,7 @@ impl Stats {
 
     /// Returns a group as JSON.
     pub(in crate::cli) fn json(&self, key: &[String], group: &StatsGroup) -> Map<String, Value> {
-        let names = self.by.iter().map(|by| by.name().to_owned());
+        let names = self.by.iter().map(|key| key.name().to_owned());
         let mut members: Map<_, _> = names.zip(key.iter().cloned().map(Value::from)).collect();
         members.extend(
             group
@@ -166,7 +174,7 @@ pub(in crate::cli) struct StatsGroup {
     interrupted: u64,
     /// The time of runs from arrival to end, microseconds.
     pub(in crate::cli) latency: Latency,
-    /// What hooks measured, by name.
+    /// Measures of hooks, by name.
     pub(in crate::cli) measures: BTreeMap<String, Measure>,
     /// The number of values beyond a limit.
     pub(in crate::cli) measures_dropped: u64,
@@ -364,10 +372,10 @@ impl Numbers {
         self.min = self.min.min(number);
         #[expect(
             clippy::cast_precision_loss,
-            reason = "nobody has so many records that a mean would suffer"
+            reason = "no journal has enough records for a mean to suffer"
         )]
         let count = self.count as f64;
-        // Why no sum: it could overflow to infinity.
+        // A sum could overflow to infinity.
         self.mean += number / count - self.mean / count;
     }
 }
@@ -376,8 +384,8 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    fn stats(by: &[GroupBy], lines: &[Value]) -> Stats {
-        let mut stats = Stats::new(by.to_vec());
+    fn stats(keys: &[GroupBy], lines: &[Value]) -> Stats {
+        let mut stats = Stats::new(keys.to_vec());
         for (index, line) in lines.iter().enumerate() {
             let mut line = line.clone();
             line["sequence"] = json!(index + 1);
@@ -514,10 +522,10 @@ mod tests {
             latency.take(micros);
         }
         for (percent, exact) in [(50, 50_000), (95, 95_000), (100, 100_000)] {
-            let told = latency.quantile(percent);
+            let value = latency.quantile(percent);
             assert!(
-                told >= exact && told <= exact + exact * 2 / 100,
-                "{percent}: {told}"
+                value >= exact && value <= exact + exact * 2 / 100,
+                "{percent}: {value}"
             );
         }
         assert_eq!(latency.max, 100_000);

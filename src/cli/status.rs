@@ -39,25 +39,25 @@ impl StatusArgs {
             client.status(pb::StatusRequest {}).await
         })?;
         // A configuration that was broken since is the daemon's to report.
-        let here = Here::look(context);
+        let local = Here::look(context);
         // The journal of another user's daemon is asked by `hookjail log --connect`.
         let troubles = Troubles::read(context).unwrap_or_default();
         if context.call.json {
             let mut status = json::render(&status, "hookjail.v1.StatusResponse")?;
-            status["refusedHere"] = here.ok().map(|here| here.refused).into();
+            status["refusedHere"] = local.ok().map(|local| local.refused).into();
             status["deniedHooks"] = troubles.denied.into();
             status["hooksWithoutWorkspace"] = troubles.without_workspace.into();
             status["refusedCalls"] = troubles.refused_calls.into();
             status["refusedSince"] = troubles.refused_since.map(|it| it.to_string()).into();
             output::json_line(&status);
         } else {
-            rows(&status, here.as_ref(), &troubles).print();
+            rows(&status, local.as_ref(), &troubles).print();
         }
         Ok(success(status.serving))
     }
 }
 
-fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>, troubles: &Troubles) -> Rows {
+fn rows(status: &pb::StatusResponse, local: Result<&Here, &Failure>, troubles: &Troubles) -> Rows {
     let style = Style::of_stdout();
     let summary = match status.serving {
         true => style.good(&status.summary),
@@ -72,9 +72,9 @@ fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>, troubles: &T
     rows.line(format!("hookjail {}: {summary}", status.version));
     rows.row(
         "hooks here",
-        match here {
-            Ok(here) if here.refused == 0 => here.to_string(),
-            Ok(here) => style.bad(&here.to_string()),
+        match local {
+            Ok(local) if local.refused == 0 => local.to_string(),
+            Ok(local) => style.bad(&local.to_string()),
             Err(failure) => {
                 let why = failure.message.lines().next().unwrap_or_default();
                 style.bad(&format!("unknown: {why}"))
@@ -130,7 +130,7 @@ fn network(network: Option<&pb::NetworkStatus>) -> String {
     } = network;
     match plaintext_uid {
         None => format!("{address}, mutual TLS, {clients} clients, {users} users"),
-        Some(uid) => format!("{address}, WITHOUT TLS: everybody is uid {uid}"),
+        Some(uid) => format!("{address}, WITHOUT TLS: every caller is uid {uid}"),
     }
 }
 
@@ -146,8 +146,8 @@ fn traces(traces: Option<&pb::TracesStatus>) -> String {
     } = traces;
     let last = match (last_export, problem.as_str()) {
         (None, _) => "nothing exported yet".to_owned(),
-        (at, "") => format!("last export {}", time(*at)),
-        (at, problem) => format!("last export failed {}: {problem}", time(*at)),
+        (exported, "") => format!("last export {}", time(*exported)),
+        (failed, problem) => format!("last export failed {}: {problem}", time(*failed)),
     };
     format!("{endpoint}, {dropped} spans dropped, {last}")
 }
@@ -209,8 +209,8 @@ fn journal(journal: &pb::JournalStatus) -> String {
         problem,
         records,
     } = journal;
-    let failed = last_failure.map_or_else(String::new, |at| {
-        format!(", {failures} failures, the last at {}", time(Some(at)))
+    let failed = last_failure.map_or_else(String::new, |failed| {
+        format!(", {failures} failures, the last at {}", time(Some(failed)))
     });
     let problem = match problem.as_str() {
         "" => String::new(),
@@ -235,7 +235,7 @@ fn configuration(configuration: &pb::ConfigurationStatus) -> String {
 }
 
 /// Renders a time to the second.
-fn time(at: Option<prost_types::Timestamp>) -> String {
-    let at = at.and_then(|at| Timestamp::from_second(at.seconds).ok());
-    at.map_or_else(|| "?".to_owned(), |at| at.to_string())
+fn time(time: Option<prost_types::Timestamp>) -> String {
+    let time = time.and_then(|time| Timestamp::from_second(time.seconds).ok());
+    time.map_or_else(|| "?".to_owned(), |time| time.to_string())
 }

@@ -1,4 +1,4 @@
-//! System calls that fail, one after the other, for want of something: what the caller of the request is told that met it, and
+//! Syscalls that fail, one after the other, for lack of something: the answer to the request that met one, and
 //! whether the same daemon serves the next.
 
 use std::{
@@ -88,7 +88,7 @@ const KINDS: [Kind; 20] = [
     kind(20, "chown, chmod", &[libc::EDQUOT, libc::ENOMEM]),
 ];
 
-/// The file by which the daemon is told which call fails: numbers in the order of `struct control`.
+/// The file that selects the daemon's call that fails: numbers in the order of `struct control`.
 struct Injector(File);
 
 impl Injector {
@@ -98,7 +98,7 @@ impl Injector {
         Self(options.read(true).write(true).open(path).unwrap())
     }
 
-    /// Has so many calls fail, from one on.
+    /// Has a number of calls fail, from one on.
     fn arm(&self, kind: &Kind, errno: i32, first: i32, count: i32) {
         self.put(&[0, errno, first, count, 0, 0]);
         // Last: from here on they fail.
@@ -119,7 +119,7 @@ impl Injector {
     }
 }
 
-/// What is asked for while calls fail.
+/// A request that is made while calls fail.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Asked {
     /// A line for a shell.
@@ -135,7 +135,7 @@ impl Asked {
     fn is_about(self, kind: &Kind) -> bool {
         match self {
             Self::Line => true,
-            // What a copy takes beyond a line, and a consent, which is to each of these by itself.
+            // The calls of a copy beyond those of a line, and a consent, which is to each of these by itself.
             Self::Script => {
                 ["open", "mkdir, symlink", "rename", COPIES, THREADS].contains(&kind.name)
             }
@@ -144,7 +144,7 @@ impl Asked {
     }
 }
 
-/// What was seen of one kind of calls and one error.
+/// Observations of one kind of calls and one error.
 #[derive(Default)]
 struct Seen {
     failed: usize,
@@ -167,13 +167,13 @@ struct Calls<'a> {
     injector: Injector,
     log: BTreeMap<(Asked, &'static str, i32), Seen>,
     long: bool,
-    /// Up to the how manyth call.
+    /// The maximum number of the call that fails.
     most: i32,
     scene: &'a mut Scene,
 }
 
-/// Has each kind of calls fail with each error that it knows: the first of them during a request, the second during the next, and
-/// so on until a request makes no more of them.
+/// Has each kind of calls fail with each of its errors: the first call during a request, the second during the next,
+/// until a request makes no more of them.
 pub(crate) async fn calls_fail(scene: &mut Scene) {
     let home = directory();
     let (library, control) = (home.path().join("inject.so"), home.path().join("inject"));
@@ -198,22 +198,22 @@ pub(crate) async fn calls_fail(scene: &mut Scene) {
         most,
         scene,
     };
-    for asked in [Asked::Line, Asked::Script, Asked::SelfTest] {
-        calls.all(asked).await;
+    for question in [Asked::Line, Asked::Script, Asked::SelfTest] {
+        calls.all(question).await;
     }
-    for ((asked, name, errno), seen) in &calls.log {
+    for ((question, name, errno), seen) in &calls.log {
         let errno = nix::errno::Errno::from_raw(*errno);
-        println!("{asked:?}: {name}, {errno:?}: {seen}");
+        println!("{question:?}: {name}, {errno:?}: {seen}");
     }
-    // What is not between the daemon and the kernel shows nothing.
+    // A library that is not between the daemon and the kernel shows nothing.
     let failed = calls.log.values().any(|seen| seen.failed > 0);
     assert!(failed, "no call failed: is the program linked dynamically?");
 }
 
 impl Calls<'_> {
-    async fn all(&mut self, asked: Asked) {
+    async fn all(&mut self, question: Asked) {
         let long = self.long;
-        for kind in KINDS.iter().filter(|kind| long || asked.is_about(kind)) {
+        for kind in KINDS.iter().filter(|kind| long || question.is_about(kind)) {
             // One error stands for the others, which go the same way.
             let errnos = if self.long {
                 kind.errnos
@@ -227,7 +227,7 @@ impl Calls<'_> {
                     (i32::MAX, if self.long { self.most } else { 1 }),
                 ] {
                     let mut first = 1;
-                    while first <= most && self.one(asked, kind, errno, first, count).await {
+                    while first <= most && self.one(question, kind, errno, first, count).await {
                         first += 1;
                     }
                 }
@@ -235,63 +235,70 @@ impl Calls<'_> {
         }
     }
 
-    /// Has calls fail from one on during a request; returns whether there were so many.
-    async fn one(&mut self, asked: Asked, kind: &Kind, errno: i32, first: i32, count: i32) -> bool {
-        if (asked, kind.name, first) == (Asked::Script, THREADS, 1) {
+    /// Has calls fail from one on during a request; returns whether the request made the first of them.
+    async fn one(
+        &mut self,
+        question: Asked,
+        kind: &Kind,
+        errno: i32,
+        first: i32,
+        count: i32,
+    ) -> bool {
+        if (question, kind.name, first) == (Asked::Script, THREADS, 1) {
             // Longer than threads that have nothing to do are mostly kept.
             tokio::time::sleep(Duration::from_secs(11)).await;
         }
         self.injector.arm(kind, errno, first, count);
-        if asked == Asked::SelfTest {
+        if question == Asked::SelfTest {
             let mut client = SandboxServiceClient::new(self.channel());
             let request = pb::SelfTestRequest {
                 profile: "workspace-rw".to_owned(),
             };
             let tested = client.self_test(request);
-            // What it says is not judged here: what runs after it is.
+            // The answer is not judged here, but the next run is.
             drop(tokio::time::timeout(Duration::from_secs(10), tested).await);
         }
-        let call = self.request(asked, "failing");
+        let call = self.request(question, "failing");
         let (call, failed) = if kind.connects {
-            // What keeps requests from being heard is over before anybody gives up.
-            let over = tokio::time::sleep(Duration::from_millis(100));
+            // A failure that blocks connections is over before any caller gives up.
+            let wait = tokio::time::sleep(Duration::from_millis(100));
             tokio::join!(call, async {
-                over.await;
+                wait.await;
                 self.injector.disarm()
             })
         } else {
             let call = call.await;
-            if asked == Asked::Script {
-                // What it left is removed after its answer.
+            if question == Asked::Script {
+                // Files that it left are removed after its answer.
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             (call, self.injector.disarm())
         };
         let error = nix::errno::Errno::from_raw(errno);
         let what = format!(
-            "{asked:?}: {}, {error:?}, {first} and {} more",
+            "{question:?}: {}, {error:?}, {first} and {} more",
             kind.name,
             count - 1
         );
         self.count += 1;
-        let seen = self.log.entry((asked, kind.name, errno)).or_default();
+        let seen = self.log.entry((question, kind.name, errno)).or_default();
         seen.failed += usize::from(failed > 0);
         *seen.said.entry(call.said.label()).or_default() += 1;
         let right = match &call.said {
             Said::Ended(_) => says_it_is_done(&call.said),
             // As long as what a self-test or a run left cannot be removed, its user's hooks wait.
             Said::Refused { reason, .. } if reason == "DEADLINE" => {
-                (asked == Asked::SelfTest || kind.name == "rename") && count > 1
+                (question == Asked::SelfTest || kind.name == "rename") && count > 1
             }
             // A self-test that a failing disk ended has shown nothing.
             Said::Refused { reason, .. } if reason == "BACKEND_UNCONFIRMED" => {
-                asked == Asked::SelfTest && errno == libc::EIO
+                question == Asked::SelfTest && errno == libc::EIO
             }
             Said::Refused { reason, .. } => {
                 matches!(reason.as_str(), "OVERLOADED" | "AUDIT_UNAVAILABLE")
             }
             Said::Lost | Said::Unheard => kind.connects,
-            // A disk that fails is no want, and of what concerns no record nothing more is known.
+            // A failing disk is no lack of resources, and outside of records nothing more is recorded of it.
             Said::Fault => errno == libc::EIO,
             Said::Nothing => false,
         };
@@ -338,12 +345,12 @@ impl Calls<'_> {
         reconnecting(self.scene.home().join("sock"))
     }
 
-    /// Asks for a hook that says that it ran, on a connection of its own.
-    async fn request(&self, asked: Asked, word: &str) -> Call {
+    /// Requests a hook that marks its run, on a connection of its own.
+    async fn request(&self, question: Asked, word: &str) -> Call {
         let id = format!("{word}-{}", self.count);
         let workspace = self.scene.daemon().workspace();
         let mut request = marking(&workspace, &id, ":");
-        if asked == Asked::Script {
+        if question == Asked::Script {
             let script = workspace.join("script");
             let text = format!(
                 "#!/bin/sh\n{}\n",
@@ -359,8 +366,8 @@ impl Calls<'_> {
         }
         request.timeout = Some(milliseconds(5_000));
         let mut client = HookServiceClient::new(self.channel());
-        let asked = Instant::now();
+        let begun = Instant::now();
         let answer = tokio::time::timeout(Duration::from_secs(15), client.execute(request)).await;
-        Call::new(id, asked, Said::of(answer))
+        Call::new(id, begun, Said::from_answer(answer))
     }
 }

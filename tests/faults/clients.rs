@@ -18,7 +18,7 @@ use crate::{
     support::{Setup, dial, endpoint},
 };
 
-/// How much a hook prints whose reader pauses: more than pipes and windows hold.
+/// The number of bytes that a hook prints whose reader pauses: more than pipes and windows hold.
 const PRINTED: u64 = 4_000_000;
 
 /// Has all of them at once, beside callers that are as they should be.
@@ -68,15 +68,17 @@ async fn leave(socket: PathBuf, workspace: PathBuf, id: String, marker: String) 
     for number in 0..8 {
         let id = format!("{id}-{number}");
         let request = marking(&workspace, &id, &format!("sleep {marker} & sleep {marker}"));
-        let asked = Instant::now();
+        let begun = Instant::now();
         // How far it came by then: in the queue, in its set-up, or running.
         let patience = Duration::from_millis(1 << number);
         let answer = tokio::time::timeout(patience, client.execute(request)).await;
         if number % 2 == 0 {
             client = HookServiceClient::new(reconnecting(socket.clone()));
         }
-        let said = answer.map_or(Said::Unheard, |answer| Said::of(Ok::<_, ()>(answer)));
-        calls.push(Call::new(id, asked, said));
+        let reply = answer.map_or(Said::Unheard, |answer| {
+            Said::from_answer(Ok::<_, ()>(answer))
+        });
+        calls.push(Call::new(id, begun, reply));
     }
     calls
 }
@@ -88,17 +90,17 @@ async fn read_slowly(socket: PathBuf, workspace: PathBuf, id: String) -> (Call, 
         .initial_stream_window_size(1 << 16)
         .initial_connection_window_size(1 << 16)
         .connect_with_connector_lazy(dial);
-    let asked = Instant::now();
+    let begun = Instant::now();
     let request = marking(&workspace, &id, &format!("head -c {PRINTED} /dev/urandom"));
     let request = ExecuteStreamRequest {
         request: Some(request),
     };
     let (mut got, mut response) = (0, None);
-    let said = match HookServiceClient::new(channel)
+    let reply = match HookServiceClient::new(channel)
         .execute_stream(request)
         .await
     {
-        Err(status) => Said::of(Ok::<_, ()>(Err(status))),
+        Err(status) => Said::from_answer(Ok::<_, ()>(Err(status))),
         Ok(stream) => {
             let mut stream = stream.into_inner();
             tokio::time::sleep(Duration::from_millis(600)).await;
@@ -112,18 +114,18 @@ async fn read_slowly(socket: PathBuf, workspace: PathBuf, id: String) -> (Call, 
                     Ok(None) => {
                         break response.map_or(Said::Lost, |last| Said::Ended(Box::new(last)));
                     }
-                    Err(status) => break Said::of(Ok::<_, ()>(Err(status))),
+                    Err(status) => break Said::from_answer(Ok::<_, ()>(Err(status))),
                 }
             }
         }
     };
-    let total = match &said {
+    let total = match &reply {
         Said::Ended(last) => last.stdout_total_bytes,
         Said::Refused { .. } | Said::Fault | Said::Lost | Said::Nothing | Said::Unheard => 0,
     };
     let lacks = (got != PRINTED || total != PRINTED).then(|| {
-        let told = said.label();
-        format!("a slow reader got {got} of {PRINTED} bytes, and was told {told}, {total} bytes")
+        let label = reply.label();
+        format!("a slow reader got {got} of {PRINTED} bytes, and the answer {label}, {total} bytes")
     });
-    (Call::new(id, asked, said), lacks)
+    (Call::new(id, begun, reply), lacks)
 }

@@ -18,7 +18,7 @@ use crate::{
     witness::{Again, Mount},
 };
 
-/// How large a disk is: the journal of the whole load fits.
+/// The size of a disk: the journal of the whole load fits.
 const SIZE: &str = "size=64m,mode=";
 
 /// Fills the disk that the journal is on.
@@ -71,10 +71,10 @@ pub(crate) async fn one_disk_for_both_is_full(scene: &mut Scene) {
     let home = directory();
     disk(scene, &home, "disk", "0711");
     for name in ["state", "run"] {
-        let (from, to) = (home.path().join("disk").join(name), home.path().join(name));
-        fs::create_dir(&from).unwrap();
-        fs::create_dir(&to).unwrap();
-        scene.keep(Mount::by(&["--bind", from.to_str().unwrap()], &to));
+        let (source, place) = (home.path().join("disk").join(name), home.path().join(name));
+        fs::create_dir(&source).unwrap();
+        fs::create_dir(&place).unwrap();
+        scene.keep(Mount::mount(&["--bind", source.to_str().unwrap()], &place));
     }
     fill(scene, home, "disk/filler", Some("AUDIT_UNAVAILABLE")).await;
 }
@@ -105,7 +105,7 @@ pub(crate) async fn the_journal_hangs(scene: &mut Scene) {
     }
 }
 
-/// Nobody is told anything then: the control.
+/// No caller gets another answer then: the control.
 async fn until_no_hook_can_write(scene: &Scene) {
     loop {
         let answer = scene.daemon().run(sh("strict", "echo x >$TMPDIR/x")).await;
@@ -116,13 +116,13 @@ async fn until_no_hook_can_write(scene: &Scene) {
 }
 
 fn disk(scene: &mut Scene, home: &TempDir, name: &str, mode: &str) {
-    let at = home.path().join(name);
-    fs::create_dir(&at).unwrap();
-    scene.keep(Mount::tmpfs(&at, &format!("{SIZE}{mode}")));
+    let place = home.path().join(name);
+    fs::create_dir(&place).unwrap();
+    scene.keep(Mount::tmpfs(&place, &format!("{SIZE}{mode}")));
 }
 
-/// Keeps a disk full for a while, and makes room again; over and over. Meanwhile somebody is told something.
-async fn fill(scene: &mut Scene, home: TempDir, filler: &str, told: Option<&str>) {
+/// Keeps a disk full for a while, and makes room again; over and over. Meanwhile a caller gets `reason`.
+async fn fill(scene: &mut Scene, home: TempDir, filler: &str, reason: Option<&str>) {
     let filler = home.path().join(filler);
     scene.start_in(home, metered()).await;
     scene.load(8);
@@ -130,9 +130,9 @@ async fn fill(scene: &mut Scene, home: TempDir, filler: &str, told: Option<&str>
         scene.a_while().await;
         let file = filler.clone();
         let full = Again::and_again(move || write_until_full(&file));
-        match told {
-            Some(told) => {
-                scene.until_told(told).await;
+        match reason {
+            Some(reason) => {
+                scene.until_told(reason).await;
                 agree(scene, false).await;
             }
             None => until_no_hook_can_write(scene).await,
@@ -155,6 +155,6 @@ fn write_until_full(path: &Path) {
     for size in [1 << 16, 1 << 12, 1] {
         while file.write_all(&vec![0; size]).is_ok() {}
     }
-    // It is taken again and again, and whoever gives some back in between needs a processor for that.
+    // The room is taken again and again, and a process that gives some back in between needs a processor for that.
     thread::sleep(Duration::from_millis(5));
 }

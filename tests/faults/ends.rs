@@ -1,4 +1,4 @@
-//! Daemons and keepers that are killed, told to end or replaced.
+//! Daemons and keepers that are killed, asked to end or replaced.
 
 use std::{
     fs,
@@ -50,7 +50,7 @@ pub(crate) async fn the_keeper_is_killed(scene: &mut Scene) {
     }
 }
 
-/// Tells the daemon to end, and starts another when it has.
+/// Asks the daemon to end, and starts another when it has ended.
 pub(crate) async fn the_daemon_is_told_to_end(scene: &mut Scene) {
     scene.start(Setup::default()).await;
     scene.load(8);
@@ -70,7 +70,7 @@ pub(crate) async fn the_daemon_is_replaced(scene: &mut Scene) {
     let home = directory();
     let socket = home.path().join("sock");
     let listener = OwnedFd::from(UnixListener::bind(&socket).unwrap());
-    // Whoever is started from now on has it.
+    // Every process that is started from now on has it.
     fcntl(&listener, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let hand = format!(
         "export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\" 3<&{}",
@@ -93,10 +93,10 @@ pub(crate) async fn the_daemon_is_replaced(scene: &mut Scene) {
             beside: Some(first.clone()),
             ..setup.clone()
         };
-        let told = Instant::now();
+        let begun = Instant::now();
         scene.signal(Signal::SIGTERM);
         scene.replace(next, setup).await;
-        scene.served_again(told).await;
+        scene.served_again(begun).await;
     }
     fcntl(&listener, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
     scene.keep(listener);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::load::{Call, Said, says_it_did_not_run, says_it_is_done};
 
-/// What answers, journal and marks say of each other.
+/// Contradictions among answers, journal and marks.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     pub(crate) doubled: Vec<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    pub(crate) fn of(calls: &[Call], marks: &BTreeMap<String, usize>, records: &[Value]) -> Self {
+    pub(crate) fn new(calls: &[Call], marks: &BTreeMap<String, usize>, records: &[Value]) -> Self {
         let mut judged = Self::default();
         judged.journal(calls, marks, records);
         judged.words(calls, marks);
@@ -53,7 +53,9 @@ impl Judged {
                 "refused" if !run.is_empty() => {
                     ended.insert(run);
                 }
-                "lost" => self.lost.push(format!("the journal says so: {record}")),
+                "lost" => self
+                    .lost
+                    .push(format!("the journal reports a loss: {record}")),
                 _ => {}
             }
         }
@@ -77,26 +79,26 @@ impl Judged {
         }
     }
 
-    /// What callers were told is what happened.
+    /// Checks that the answers to callers are true.
     fn words(&mut self, calls: &[Call], marks: &BTreeMap<String, usize>) {
         let mut answers = BTreeMap::<_, Vec<_>>::new();
         for call in calls {
             answers.entry(&call.id).or_default().push(&call.said);
         }
-        for (id, said) in answers {
+        for (id, replies) in answers {
             let ran = marks.get(id).copied().unwrap_or_default();
             if ran > 1 {
                 self.doubled.push(format!("{id} ran {ran} times"));
             }
-            let told: Vec<_> = said.iter().map(|said| said.label()).collect();
-            if ran == 0 && said.iter().any(|said| says_it_is_done(said)) {
-                self.untrue.push(format!("{id} did not run: {told:?}"));
+            let labels: Vec<_> = replies.iter().map(|reply| reply.label()).collect();
+            if ran == 0 && replies.iter().any(|reply| says_it_is_done(reply)) {
+                self.untrue.push(format!("{id} did not run: {labels:?}"));
             }
-            if ran > 0 && said.iter().all(|said| matches!(said, Said::Lost)) {
+            if ran > 0 && replies.iter().all(|reply| matches!(reply, Said::Lost)) {
                 self.unanswered.push(id.clone());
             }
-            if ran > 0 && said.iter().all(|said| says_it_did_not_run(said)) {
-                self.untrue.push(format!("{id} ran: {told:?}"));
+            if ran > 0 && replies.iter().all(|reply| says_it_did_not_run(reply)) {
+                self.untrue.push(format!("{id} ran: {labels:?}"));
             }
         }
     }
@@ -137,12 +139,12 @@ pub(crate) fn the_judge_sees_what_is_wrong() {
     let started =
         json!({"record": "started", "sequence": 1, "run_id": "r", "request_id": "a", "hash": "1"});
     let end = json!({"record": "ended", "sequence": 2, "run_id": "r", "hash": "2"});
-    let found = |said: &[Said], ran: usize, records: &[&Value]| {
-        let call = |said: &Said| Call::new("a".to_owned(), Instant::now(), said.clone());
-        let calls: Vec<_> = said.iter().map(call).collect();
+    let found = |replies: &[Said], ran: usize, records: &[&Value]| {
+        let call = |reply: &Said| Call::new("a".to_owned(), Instant::now(), reply.clone());
+        let calls: Vec<_> = replies.iter().map(call).collect();
         let marks = (ran > 0).then(|| ("a".to_owned(), ran));
         let records: Vec<_> = records.iter().map(|&record| record.clone()).collect();
-        let judged = Judged::of(&calls, &marks.into_iter().collect(), &records);
+        let judged = Judged::new(&calls, &marks.into_iter().collect(), &records);
         [
             judged.lost.len(),
             judged.doubled.len(),
@@ -165,17 +167,17 @@ pub(crate) fn the_judge_sees_what_is_wrong() {
     assert_eq!(found(&[refused(true)], 1, &[]), [1, 0, 0, 0]);
     let lost = json!({"record": "lost", "sequence": 3});
     assert_eq!(found(one(&good), 1, &[&started, &end, &lost]), [1, 0, 0, 0]);
-    // It ran twice; a run has two starts, or two ends.
+    // The hook ran twice; a run has two starts, or two ends.
     assert_eq!(found(one(&good), 2, &whole), [0, 1, 0, 0]);
     assert_eq!(
         found(one(&good), 1, &[&started, &started, &end]),
         [0, 1, 0, 0]
     );
     assert_eq!(found(one(&good), 1, &[&started, &end, &end]), [0, 1, 0, 0]);
-    // It ran and is said not to have, or the other way round.
+    // The hook ran and the answer denies it, or the other way round.
     assert_eq!(found(&[refused(false)], 1, &whole), [0, 0, 1, 0]);
     assert_eq!(found(&[good], 0, &whole), [0, 0, 1, 0]);
-    // It ran, and nobody was told.
+    // The hook ran, and no caller got an answer.
     assert_eq!(found(&[Said::Lost], 1, &whole), [0, 0, 0, 1]);
     assert_eq!(found(&[Said::Unheard], 1, &whole), [0, 0, 0, 0]);
 }

@@ -1,4 +1,4 @@
-//! What a process may have runs out.
+//! Limits of a process that are reached.
 
 use std::{fs, process::Command, time::Instant};
 

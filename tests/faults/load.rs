@@ -1,4 +1,4 @@
-//! Callers, each with a connection of its own, whose hooks say themselves that they ran.
+//! Callers, each with a connection of its own, whose hooks mark themselves that they ran.
 
 use std::{
     collections::BTreeMap,
@@ -26,19 +26,19 @@ use crate::{
 /// After which time a caller gives up: far longer than any call may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a caller waits before it asks again.
+/// The time for which a caller waits before a retry.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a caller was told.
+/// The answer to a caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
-    /// The hook ran, and this became of it.
+    /// The hook ran, with this result.
     Ended(Box<pb::ExecuteResponse>),
-    /// It was refused.
+    /// The request was refused.
     Refused {
         /// The stable reason.
         reason: String,
-        /// That it ran all the same.
+        /// Whether the hook ran all the same.
         released: bool,
     },
     /// Something broke on the daemon's side.
@@ -53,7 +53,7 @@ pub(crate) enum Said {
 
 impl Said {
     /// Reads an answer.
-    pub(crate) fn of(
+    pub(crate) fn from_answer(
         answer: Result<Result<tonic::Response<pb::ExecuteResponse>, Status>, impl Sized>,
     ) -> Self {
         let status = match answer {
@@ -75,7 +75,7 @@ impl Said {
         }
     }
 
-    /// Whether the hook may be asked for again under the same id: the caller knows that it did not run.
+    /// Whether the request may be retried under the same id: the answer proves that the hook did not run.
     fn did_not_run(&self) -> bool {
         matches!(
             self,
@@ -86,7 +86,7 @@ impl Said {
         )
     }
 
-    /// Whether its caller asks for the hook again: it did not run, and the caller's time is not over.
+    /// Whether its caller retries: the hook did not run, and the caller's time is not over.
     fn may_be_repeated(&self) -> bool {
         let is_late = matches!(self, Self::Refused { reason, .. } if reason == "DEADLINE");
         self.did_not_run() && !is_late
@@ -120,44 +120,44 @@ impl Said {
 /// One call and what came of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// The request's id; the same again where a caller asked again.
+    /// The request's id; the same for a retry.
     pub(crate) id: String,
-    /// Which caller.
+    /// The caller's number.
     pub(crate) caller: usize,
-    /// When it asked.
+    /// The time of the request.
     pub(crate) asked: Instant,
-    /// When it was answered.
+    /// The time of the answer.
     pub(crate) answered: Instant,
-    /// What it was told.
+    /// The answer.
     pub(crate) said: Said,
 }
 
-/// Who calls and is none of the load's callers.
+/// The number of a caller outside of the load.
 pub(crate) const NO_CALLER: usize = usize::MAX;
 
 impl Call {
-    /// Returns a call of somebody who is none of the load's callers.
-    pub(crate) fn new(id: String, asked: Instant, said: Said) -> Self {
+    /// Returns a call of a caller outside of the load.
+    pub(crate) fn new(id: String, begun: Instant, reply: Said) -> Self {
         Self {
             id,
             caller: NO_CALLER,
-            asked,
+            asked: begun,
             answered: Instant::now(),
-            said,
+            said: reply,
         }
     }
 }
 
-/// Where hooks leave their marks.
+/// The file in which hooks leave their marks.
 const MARKS: &str = "ran";
 
-/// How a hook does: it is told its id by its event, so that the same command does for all.
+/// The script by which a hook marks its run: its event has its id, so that the same command does for all.
 const MARK: &str = "read -r id; echo $id >>ran || exit 9";
 
 /// The hook that is a script.
 const SCRIPT: &str = "hook.sh";
 
-/// Makes the file in which hooks, whatever their uid, say that they ran.
+/// Makes the file in which hooks of any uid mark that they ran.
 pub(crate) fn make_marks(workspace: &Path) {
     let marks = workspace.join(MARKS);
     if !marks.exists() {
@@ -182,7 +182,7 @@ pub(crate) fn marks(workspace: &Path) -> BTreeMap<String, usize> {
     marks
 }
 
-/// Returns a request whose hook first says that it ran, and then does something in `sh`.
+/// Returns a request whose hook first marks that it ran, and then does something in `sh`.
 pub(crate) fn marking(workspace: &Path, id: &str, script: &str) -> pb::ExecuteRequest {
     let mut request = sh("workspace-rw", &format!("{MARK}; {script}"));
     request.event = event(format!("{id}\n"));
@@ -199,7 +199,7 @@ pub(crate) fn milliseconds(count: i32) -> prost_types::Duration {
     }
 }
 
-/// Callers that ask one hook after the other until they are told to stop.
+/// Callers that request one hook after the other until they are stopped.
 #[derive(Debug)]
 pub(crate) struct Load {
     calls: Arc<Mutex<Vec<Call>>>,
@@ -208,7 +208,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Has so many callers begin, the ids of whose requests begin with a word of their own. `marker` is an argument of every
+    /// Has a number of callers begin, the ids of whose requests begin with a word of their own. `marker` is an argument of every
     /// process of their hooks.
     pub(crate) fn begin(
         callers: usize,
@@ -278,16 +278,16 @@ impl Caller {
             let request = self.request(&id, self.number + count);
             count += 1;
             loop {
-                let asked = Instant::now();
+                let begun = Instant::now();
                 let answer = tokio::time::timeout(PATIENCE, client.execute(request.clone())).await;
-                let said = Said::of(answer);
-                let (again, ended) = (said.may_be_repeated(), matches!(said, Said::Ended(_)));
+                let reply = Said::from_answer(answer);
+                let (again, ended) = (reply.may_be_repeated(), matches!(reply, Said::Ended(_)));
                 self.calls.lock().unwrap().push(Call {
                     id: id.clone(),
                     caller: self.number,
-                    asked,
+                    asked: begun,
                     answered: Instant::now(),
-                    said,
+                    said: reply,
                 });
                 if !ended {
                     tokio::time::sleep(PAUSE).await;
@@ -324,26 +324,26 @@ impl Caller {
     }
 }
 
-/// Returns a channel that connects when it is used first, and again whenever its connection is lost: to whoever listens then.
+/// Returns a channel that connects when it is used first, and again whenever its connection is lost: to the daemon that listens then.
 pub(crate) fn reconnecting(socket: PathBuf) -> Channel {
     endpoint().connect_with_connector_lazy(service_fn(move |_| dial(socket.clone())))
 }
 
-/// Whether an answer says that the hook came to its own end.
-pub(crate) fn says_it_is_done(said: &Said) -> bool {
-    let Said::Ended(response) = said else {
+/// Whether an answer reports that the hook came to its own end.
+pub(crate) fn says_it_is_done(reply: &Said) -> bool {
+    let Said::Ended(response) = reply else {
         return false;
     };
     let outcome = response.outcome.unwrap();
     outcome.kind() == OutcomeKind::Exited && outcome.exit_code == Some(0)
 }
 
-/// Whether an answer says that the hook did not run.
-pub(crate) fn says_it_did_not_run(said: &Said) -> bool {
-    match said {
+/// Whether an answer reports that the hook did not run.
+pub(crate) fn says_it_did_not_run(reply: &Said) -> bool {
+    match reply {
         Said::Ended(response) => response.outcome.unwrap().kind() == OutcomeKind::ExecFailed,
         Said::Refused { .. } | Said::Fault | Said::Lost | Said::Nothing | Said::Unheard => {
-            said.did_not_run()
+            reply.did_not_run()
         }
     }
 }

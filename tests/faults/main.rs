@@ -1,5 +1,5 @@
-//! Faults, each injected while calls are made of a real daemon: what callers saw, how soon it served again by itself, and that
-//! no record was lost or doubled, no answer false, and nothing left.
+//! Faults, each injected while calls are made of a real daemon. Measures the answers, and how soon the daemon serves again by
+//! itself. Checks that no record was lost or doubled, no answer false, and nothing left.
 //!
 //! `HOOKJAIL_FAULTS=short cargo test --test faults` takes a minute or two, `HOOKJAIL_FAULTS=long` more rounds
 //! of each; without it they are skipped. `UPDATE_DOCS=1` writes the table into docs/reliability.md.
@@ -50,11 +50,11 @@ use scene::{Row, Scene};
 struct Fault {
     /// The test's name.
     name: &'static str,
-    /// What is done, for the table.
+    /// The fault in words, for the table.
     what: &'static str,
-    /// How soon every caller is served again once it is over.
+    /// The maximum time until every caller is served again once it is over.
     bound: Duration,
-    /// What callers may be told, besides how their hooks ended and that deadlines have passed.
+    /// The answers that callers may get, besides ends of their hooks and passed deadlines.
     told: &'static [&'static str],
     /// Answers of hooks that ran may be lost with their connections.
     loses_answers: bool,
@@ -67,7 +67,7 @@ struct Fault {
 type Play = for<'a> fn(&'a mut Scene) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl Fault {
-    /// What any user can do, and callers do not notice.
+    /// A fault that any user can cause, and callers do not notice.
     const fn unnoticed(name: &'static str, what: &'static str, play: Play) -> Self {
         Self {
             name,
@@ -191,7 +191,7 @@ const FAULTS: &[Fault] = &[
             "OVERLOADED (ran)",
             "AUDIT_UNAVAILABLE",
             "AUDIT_UNAVAILABLE (ran)",
-            // Where a disk fails, which is no want: in a run, and in a self-test.
+            // Where a disk fails, which is no lack of resources: in a run, and in a self-test.
             "INTERNAL",
             "BACKEND_UNCONFIRMED",
             LOST,
@@ -199,7 +199,7 @@ const FAULTS: &[Fault] = &[
         loses_answers: true,
         ..Fault::unnoticed(
             "calls_fail",
-            "each system call that can lack something fails: the first in a request, then the second, and so on",
+            "each syscall that can lack something fails: the first in a request, then the second, and so on",
             |scene| Box::pin(calls::calls_fail(scene)),
         )
     },
@@ -207,7 +207,7 @@ const FAULTS: &[Fault] = &[
         told: &["(caller gone)"],
         ..Fault::unnoticed(
             "clients_are_slow_silent_or_gone",
-            "connections that say nothing or half a word, callers that go away, readers that pause",
+            "connections that send nothing or half a word, callers that go away, readers that pause",
             |scene| Box::pin(clients::clients_are_slow_silent_or_gone(scene)),
         )
     },
@@ -225,7 +225,7 @@ const FAULTS: &[Fault] = &[
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // One daemon at a time: what one fault takes is not to be another's delay.
+    // One daemon at a time: the resources of one fault are not to be another's delay.
     arguments.test_threads = Some(1);
     let form = env::var("HOOKJAIL_FAULTS").ok();
     let long = match form.as_deref() {
@@ -265,7 +265,7 @@ fn main() -> ExitCode {
     });
     let trials = iter::once(judge).chain(trials).chain(cuts).collect();
     if form.is_none() && !arguments.list {
-        println!("faults are played where HOOKJAIL_FAULTS says `short` or `long`");
+        println!("faults are played where HOOKJAIL_FAULTS is `short` or `long`");
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     let rows = rows.lock().unwrap();

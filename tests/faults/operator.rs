@@ -1,4 +1,4 @@
-//! What an operator does while calls are made.
+//! An operator's actions while calls are made.
 
 use std::{
     fs,
@@ -52,9 +52,9 @@ pub(crate) async fn the_configuration_is_reloaded(scene: &mut Scene) {
         .await;
     scene.load(8);
     let home = scene.home();
-    let (file, own) = (home.join("hookjail.toml"), home.join("own.toml"));
+    let (file, former) = (home.join("hookjail.toml"), home.join("own.toml"));
     let good = fs::read_to_string(&file).unwrap();
-    fs::write(&own, &good).unwrap();
+    fs::write(&former, &good).unwrap();
     let socket = home.join("sock-admin");
     let hook = "[[hook]]\ncommand = [\"/bin/true\"]\nprofiles = [\"network\"]\n";
     let texts = [
@@ -74,7 +74,7 @@ pub(crate) async fn the_configuration_is_reloaded(scene: &mut Scene) {
         for (text, expected) in &texts {
             fs::write(&file, text).unwrap();
             let words = ["reload", "--connect", socket.to_str().unwrap()];
-            let reloaded = hookjail(&own, &words).output().unwrap();
+            let reloaded = hookjail(&former, &words).output().unwrap();
             if reloaded.status.code() != Some(*expected) {
                 scene.wrong(format!("a reload of {text:?}: {reloaded:?}"));
             }

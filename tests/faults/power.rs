@@ -178,11 +178,11 @@ fn answered(calls: &[Call]) -> BTreeSet<String> {
 }
 
 /// Mounts a disk. A stopped one is still there where a process that ends has it in a namespace of its own.
-fn mounted(image: &Path, at: &Path) -> Mount {
+fn mounted(image: &Path, place: &Path) -> Mount {
     let give_up = Instant::now() + Duration::from_secs(10);
     loop {
-        let mount = Mount::by(&["-o", "loop", image.to_str().unwrap()], at);
-        match fs::set_permissions(at, Permissions::from_mode(0o700)) {
+        let mount = Mount::mount(&["-o", "loop", image.to_str().unwrap()], place);
+        match fs::set_permissions(place, Permissions::from_mode(0o700)) {
             Ok(()) => return mount,
             Err(error) => assert!(Instant::now() < give_up, "the disk stays stopped: {error}"),
         }

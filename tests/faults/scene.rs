@@ -22,23 +22,23 @@ use crate::{
     witness::{a_minute, hookjail, processes_with, records, zombies_of},
 };
 
-/// How long what runs left may take to be gone once nobody asks any more.
+/// The maximum time in which remains of runs are removed once no caller asks any more.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// What a fault does its work with.
+/// The daemon and callers of a fault, with the results.
 #[derive(Debug)]
 pub(crate) struct Scene {
     /// Mounts and the like, which go before the directories of daemons do.
     kept: Vec<Box<dyn fmt::Debug + Send>>,
     calls: Vec<Call>,
-    /// Those that were replaced: what they have is the next one's too.
+    /// Daemons that were replaced: the next one has their resources too.
     earlier: Vec<Daemon>,
     daemon: Option<Daemon>,
     fault: Fault,
     load: Option<Load>,
     long: bool,
     marker: String,
-    /// What a daemon holds while nobody asks.
+    /// The resources of an idle daemon.
     idle: Held,
     rounds: usize,
     served_again: Duration,
@@ -65,7 +65,7 @@ impl Scene {
         }
     }
 
-    /// Returns how often a fault is played, in the short form and in the long one, and says so in the table.
+    /// Returns how often a fault is played, in the short form and in the long one, and notes it for the table.
     pub(crate) fn rounds(&mut self, short: usize, long: usize) -> usize {
         self.rounds = if self.long { long } else { short };
         self.rounds
@@ -96,8 +96,7 @@ impl Scene {
         self.calls.extend(calls);
     }
 
-    /// Starts the daemon, and has it do everything once, so that what it holds while nobody asks can be compared with what it
-    /// holds in the end.
+    /// Starts the daemon, and has it do everything once, so that its idle resources can be compared with those in the end.
     pub(crate) async fn start(&mut self, setup: Setup) {
         self.start_in(directory(), setup).await;
     }
@@ -162,7 +161,7 @@ impl Scene {
         self.earlier.extend(self.daemon.replace(next));
     }
 
-    /// Waits for the end of the daemon, which it was told to come to.
+    /// Waits for the end of the daemon, which was asked to end.
     pub(crate) async fn ended(&mut self) {
         let give_up = Instant::now() + SETTLED;
         let daemon = self.daemon.as_mut().expect("a daemon was started");
@@ -215,7 +214,7 @@ impl Scene {
         }
     }
 
-    /// Waits until a caller is told something that begins like this: a fault that nobody notices may be none.
+    /// Waits until a caller gets an answer that begins like this: a fault that no caller notices may be none.
     pub(crate) async fn until_told(&mut self, what: &str) {
         let load = self.load.as_ref().expect("there is a load");
         let before = self.answered();
@@ -223,7 +222,7 @@ impl Scene {
         let is_it = |call: &Call| call.said.label().starts_with(what);
         while !load.so_far(|calls| calls[before..].iter().any(is_it)) {
             if Instant::now() > give_up {
-                self.wrong(format!("nobody is told {what}"));
+                self.wrong(format!("no caller gets {what}"));
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -296,10 +295,10 @@ impl Scene {
             self.wrong(format!("audit verify: {verified:?}"));
         }
         let records = records(&home);
-        let judged = Judged::of(&self.calls, &marks, &records);
+        let judged = Judged::new(&self.calls, &marks, &records);
         let beyond = held.beyond(&self.idle);
         let silent = |call: &&Call| matches!(call.said, Said::Nothing);
-        // Whether a daemon read a request tells on which side of the socket the answer is missing.
+        // Whether a daemon read a request shows on which side of the socket the answer is missing.
         let silent: Vec<_> = (self.calls.iter().filter(silent))
             .map(|call| {
                 let is_of_it = |record: &&Value| record["request_id"] == call.id;
@@ -324,11 +323,11 @@ impl Scene {
         };
         let unexpected: Vec<_> = saw.keys().filter(|label| !expected(label)).collect();
         if !unexpected.is_empty() {
-            let unexpected = format!("callers were told {unexpected:?}");
+            let unexpected = format!("unexpected answers: {unexpected:?}");
             self.wrong.push(unexpected);
         }
         if !self.fault.loses_answers && !judged.unanswered.is_empty() {
-            let unanswered = format!("ran, and nobody was told: {:?}", judged.unanswered);
+            let unanswered = format!("ran without an answer: {:?}", judged.unanswered);
             self.wrong.push(unanswered);
         }
         Row {
@@ -350,7 +349,7 @@ impl Scene {
     }
 }
 
-/// What a daemon holds at a moment.
+/// The resources of a daemon at a moment.
 #[derive(Clone, Debug, Default)]
 struct Held {
     /// The daemon and its keeper.
@@ -389,12 +388,12 @@ impl Held {
 /// Returns what a process has open, by kind. Locks of uids are no loss: a daemon keeps a few for the next hooks.
 fn descriptors(pid: u32, homes: &[&Path]) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
-    let own = PathBuf::from(format!("/proc/{pid}"));
-    for entry in fs::read_dir(own.join("fd")).unwrap() {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    for entry in fs::read_dir(process.join("fd")).unwrap() {
         let Ok(target) = fs::read_link(entry.unwrap().path()) else {
             continue;
         };
-        let mut homes = homes.iter().copied().chain([&*own]);
+        let mut homes = homes.iter().copied().chain([&*process]);
         let within = homes.find_map(|home| target.strip_prefix(home).ok());
         let target = within.unwrap_or(&target).display().to_string();
         // An upgrade of the host's packages may replace a file that is open.
@@ -403,7 +402,7 @@ fn descriptors(pid: u32, homes: &[&Path]) -> BTreeMap<String, usize> {
             continue;
         }
         let kind = target.split_once(":[").map_or(target, |(kind, _)| kind);
-        // What is made anew for each daemon or run has an id in its name.
+        // A file that is made anew for each daemon or run has an id in its name.
         let nameless = |part: &str| match part.split_once('-') {
             Some((kind, _)) if !kind.starts_with(|first: char| first.is_ascii_digit()) => {
                 format!("{kind}-ID")
@@ -417,14 +416,14 @@ fn descriptors(pid: u32, homes: &[&Path]) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// Returns the last lines of a log that say that something was wrong.
+/// Returns the last lines of a log that report an error.
 fn errors(log: &str) -> Vec<String> {
     let is_error = |line: &&str| line.contains("ERROR");
     let errors: Vec<_> = log.lines().filter(is_error).map(str::to_owned).collect();
     errors[errors.len().saturating_sub(20)..].to_vec()
 }
 
-/// What a fault did, for the table.
+/// The results of a fault, for the table.
 #[derive(Debug)]
 pub(crate) struct Row {
     beyond: Vec<String>,

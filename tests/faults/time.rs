@@ -57,13 +57,13 @@ pub(crate) async fn the_wall_clock_jumps(scene: &mut Scene) {
 }
 
 /// Compiles a library that is put before the system's own.
-pub(crate) fn compile(source: &str, to: &Path) {
+pub(crate) fn compile(source: &str, library: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/faults")
         .join(source);
     let mut command = Command::new("cc");
     command.args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"]);
-    let compiled = command.arg(to).arg(source).output();
+    let compiled = command.arg(library).arg(source).output();
     let compiled = compiled.expect("cc is installed");
     assert!(compiled.status.success(), "{compiled:?}");
 }

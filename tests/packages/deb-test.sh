@@ -36,7 +36,7 @@ inside() {
   code=0; systemctl is-enabled hookjail.service hookjail.socket || code=$?
   [ "$code" != 0 ]
   if active service || active socket; then exit 1; fi
-  as_ada hookjail run -- /bin/cat /etc/os-release | grep 'confirmed; served by this process alone'
+  as_ada hookjail run -- /bin/cat /etc/os-release | grep 'confirmed, served by this process alone'
   # Her own records are hers: no package removes them.
   as_ada rm -r /home/ada/.cache /home/ada/.local
   systemctl enable --now hookjail.service hookjail.socket

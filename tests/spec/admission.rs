@@ -691,7 +691,7 @@ async fn a_script_that_asks_for_its_own_place_is_named_where_it_runs_as_a_copy()
         let words = ["allow", "--profile", profile, "--"];
         let allowed = command_line(&daemon, &[&words[..], &[path.to_str().unwrap()]].concat());
         let allowed = String::from_utf8(allowed.stdout).unwrap();
-        let named = allowed.contains("asks for its own place");
+        let named = allowed.contains("looks for its own path");
         assert_eq!(named, is_named, "{profile}: {allowed}");
     }
 }
@@ -727,7 +727,7 @@ async fn what_gits_configuration_leads_to_is_named() {
         }
         let words = ["allow", "--profile", profile, "--", "/usr/bin/true"];
         let allowed = String::from_utf8(command_line(&daemon, &words).stdout).unwrap();
-        let line = format!("git's configuration names {ignored}; the hook can read them");
+        let line = format!("git's configuration names {ignored}, which the hook can read");
         assert_eq!(allowed.contains(&line), is_named, "{profile}: {allowed}");
     }
 }

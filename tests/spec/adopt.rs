@@ -606,7 +606,10 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
     assert_eq!(answer["bare"]["stops"], true, "{answer}");
     assert_eq!(answer["confined"]["stops"], false, "{answer}");
     let first = answer["differences"][0].as_str().unwrap();
-    assert_eq!(first, "it stops without hookjail, and lets pass with it");
+    assert_eq!(
+        first,
+        "the guard stops without hookjail, and lets pass with it"
+    );
 
     for payload in [case.harmful, case.harmless] {
         let (code, answer) = rehearse(&same, payload);

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tonic::{Code, transport::Channel};
 
 use crate::{
-    support::{Daemon, Setup, at, hook, inline, reason, sh},
+    support::{Daemon, Setup, dispatch_at, hook, inline, reason, sh},
     witness::{NOBODY, SOON, ask_as, event, hookjail, until},
 };
 
@@ -474,12 +474,12 @@ async fn the_contracts_own_events_are_in_the_journal_without_what_the_hook_wrote
     let mut reyn = sh("strict", "echo OUTPUT-MARKER; exit 2");
     reyn.contract = pb::Contract::Reyn.into();
     reyn.mode = "shell_exec".to_owned();
-    reyn.event = at("turn_end", &json!({})).event;
+    reyn.event = dispatch_at("turn_end", &json!({})).event;
     let pushed = daemon.run(reyn.clone()).await.unwrap();
     let mut infer = reyn;
     infer.contract = pb::Contract::Infer.into();
     infer.mode = String::new();
-    infer.event = at("post_session", &json!({})).event;
+    infer.event = dispatch_at("post_session", &json!({})).event;
     let quoted = daemon.run(infer).await;
     let quoted = quoted.unwrap().events.remove(0);
     assert!(quoted.json.contains("OUTPUT-MARKER"), "{quoted:?}");
@@ -665,12 +665,12 @@ async fn people_are_shown_a_contracts_event_in_its_own_form() {
         let mut request = sh("strict", script);
         request.contract = pb::Contract::Reyn.into();
         request.mode = mode.to_owned();
-        request.event = at("turn_end", &json!({})).event;
+        request.event = dispatch_at("turn_end", &json!({})).event;
         request
     };
     let mut infer = command("", "exit 3");
     infer.contract = pb::Contract::Infer.into();
-    infer.event = at("post_session", &json!({})).event;
+    infer.event = dispatch_at("post_session", &json!({})).event;
     for request in [
         command("shell_exec", "exit 0"),
         infer,
@@ -720,7 +720,7 @@ async fn what_a_hook_rewrites_is_in_its_end_record_by_its_digest() {
     let mut request = sh("strict", &format!("echo '{reply}'"));
     request.contract = pb::Contract::ClaudeCode.into();
     let event = json!({ "tool_name": "Bash", "tool_input": { "command": "rm" } });
-    request.event = at("PreToolUse", &event).event;
+    request.event = dispatch_at("PreToolUse", &event).event;
 
     let response = daemon.run(request).await.unwrap();
 

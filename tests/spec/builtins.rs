@@ -11,7 +11,7 @@ use hookjail::pb::{self, dispatched_hook::End};
 use serde_json::{Value, json};
 
 use crate::{
-    support::{self, Daemon, Setup, at, directory, hook, reason},
+    support::{self, Daemon, Setup, directory, dispatch_at, hook, reason},
     witness::{NOBODY, ask_as, until},
 };
 
@@ -206,7 +206,7 @@ async fn a_toolsets_flag_has_shell_commands_asked_about_in_the_stage_before_the_
     };
 
     let before = daemon.dispatch(before).await;
-    let after = daemon.dispatch(at("pre_tool_use", &event)).await;
+    let after = daemon.dispatch(dispatch_at("pre_tool_use", &event)).await;
 
     assert_eq!(in_process(&before), [("safer", true)]);
     assert_eq!(before.answer.unwrap().decision(), pb::Decision::Ask);

@@ -26,7 +26,7 @@ use tonic::{
 use tower::service_fn;
 
 use crate::{
-    support::{Daemon, Setup, at, directory, field, hook, inline, reason, sh},
+    support::{Daemon, Setup, directory, dispatch_at, field, hook, inline, reason, sh},
     witness::{end, event, until, until_clean, until_it},
 };
 
@@ -451,7 +451,7 @@ async fn a_daemon_whose_limits_are_too_small_names_them_and_does_not_start() {
 #[tokio::test]
 async fn a_dispatch_brings_at_most_128_hooks() {
     let daemon = Daemon::start().await;
-    let mut request = at("tool.pre", &serde_json::json!({"tool": {"name": "none"}}));
+    let mut request = dispatch_at("tool.pre", &serde_json::json!({"tool": {"name": "none"}}));
     request.contract = pb::Contract::Loom.into();
     request.inline_hooks = (0..129)
         .map(|number| pb::InlineHook {
@@ -861,7 +861,8 @@ pub(crate) mod as_root {
         needs_root();
         let daemon = daemon("").await;
         let dispatch = |matcher: &str, count: usize| {
-            let mut request = at("tool.pre", &serde_json::json!({"tool": {"name": "none"}}));
+            let mut request =
+                dispatch_at("tool.pre", &serde_json::json!({"tool": {"name": "none"}}));
             request.contract = pb::Contract::Loom.into();
             request.inline_hooks = (0..count)
                 .map(|number| pb::InlineHook {

@@ -716,7 +716,7 @@ async fn who_served_a_run_is_told() {
         labels,
         ["outcome", "stdout", "stderr", "verdict", "sandbox"]
     );
-    let sandbox = "sandbox     landlock, profile strict, confirmed; served by this process alone (details: -v)";
+    let sandbox = "sandbox     landlock, profile strict, confirmed, served by this process alone (details: -v)";
     assert_eq!(last(&brief).as_deref(), Some(sandbox));
 }
 

@@ -1065,7 +1065,7 @@ async fn looms_approve_asks_the_operator_about_the_tool() {
             name: tool.to_owned(),
             ..pb::Tool::default()
         }),
-        ..crate::support::at("tool.pre", &json!({}))
+        ..crate::support::dispatch_at("tool.pre", &json!({}))
     };
     // No listener: no. (There is no question about a tool that the hook does not match.)
     let answer = daemon.dispatch(about("shell")).await.answer.unwrap();
@@ -1126,7 +1126,7 @@ async fn an_operator_is_asked_about_the_call_that_the_event_tells() {
         let mut client = daemon.client();
         let request = pb::DispatchRequest {
             tool,
-            ..crate::support::at("tool.pre", &event)
+            ..crate::support::dispatch_at("tool.pre", &event)
         };
         let dispatched = tokio::spawn(async move { client.dispatch(request).await });
         let question = listener.question().await;
@@ -1144,7 +1144,7 @@ async fn an_operator_is_asked_about_the_call_that_the_event_tells() {
     // A call without a name is refused without a question; half a name is none.
     for event in [json!({}), json!({"toolName": 7}), json!({"toolName": ""})] {
         let answer = daemon
-            .dispatch(crate::support::at("tool.pre", &event))
+            .dispatch(crate::support::dispatch_at("tool.pre", &event))
             .await;
         let answer = answer.answer.unwrap();
         assert_eq!(answer.decision(), pb::Decision::Deny, "{event}");
@@ -1321,7 +1321,7 @@ async fn infers_list_is_consent_where_the_operator_has_it_so_and_is_bound_to_con
                 inline_hooks: brought,
                 mode_key: mode.to_owned(),
                 session_id: "s".to_owned(),
-                ..crate::support::at("post_tool", &json!({}))
+                ..crate::support::dispatch_at("post_tool", &json!({}))
             };
             let response = daemon.dispatch(request).await;
             let outcomes = response.events.iter().map(|event| {

@@ -3,7 +3,7 @@
 use hookjail::pb::{self, dispatched_hook::End};
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, at, inline, reached};
+use crate::support::{Daemon, dispatch_at, inline, reached};
 
 #[tokio::test]
 async fn loom_hooks_run_in_turn_until_one_blocks() {
@@ -34,8 +34,8 @@ command = "echo late"
     let bad = json!({"toolName": "shell", "toolInput": {"cmd": "rm -rf /"}});
     let good = json!({"toolName": "shell", "toolInput": {"cmd": "ls"}});
 
-    let blocked = daemon.dispatch(at("tool.pre", &bad)).await;
-    let passed = daemon.dispatch(at("tool.pre", &good)).await;
+    let blocked = daemon.dispatch(dispatch_at("tool.pre", &bad)).await;
+    let passed = daemon.dispatch(dispatch_at("tool.pre", &good)).await;
 
     assert_eq!(reached(&blocked), ["format", "guard"]);
     assert_eq!(blocked.blocked_by_hook, "guard");
@@ -583,7 +583,9 @@ async fn hooks_that_run_side_by_side_wait_for_each_other() {
     };
     let daemon = Daemon::with_hooks(&format!("{}{}", one("a", "b"), one("b", "a"))).await;
 
-    let response = daemon.dispatch(at("user_prompt_submit", &json!({}))).await;
+    let response = daemon
+        .dispatch(dispatch_at("user_prompt_submit", &json!({})))
+        .await;
 
     let answer = response.answer.unwrap();
     assert_eq!(answer.additional_context, ["a\nb"]);

@@ -336,7 +336,7 @@ fn allowing_everything_renews_a_line_in_each_of_its_projects_and_names_those_tha
 
     assert!(allowed.status.success(), "{allowed:?}");
     let shown = String::from_utf8(allowed.stdout).unwrap();
-    assert!(shown.contains("r is gone; consents for it: 1"), "{shown}");
+    assert!(shown.contains("r is gone (consents for it: 1)"), "{shown}");
     assert!(shown.contains("2 allowed"), "{shown}");
     let checked = home.hookjail(&["allow", "--all", "--check"]);
     assert!(checked.status.success(), "{checked:?}");

@@ -172,7 +172,7 @@ fn a_declaration_that_cannot_be_used_leaves_its_hook_bare_and_is_named() {
         (
             &*format!("{HEAD}needs = \"nothing\"\n"),
             "",
-            "there is no profile `nothing`",
+            "unknown profile `nothing`",
         ),
         (
             &*point,

@@ -19,7 +19,7 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::{
-    support::{Daemon, Setup, at, directory, inline, reached, reason},
+    support::{Daemon, Setup, directory, dispatch_at, inline, reached, reason},
     witness::{CommandLine, a_minute, hookjail, processes_with, until, until_gone},
 };
 
@@ -30,7 +30,7 @@ async fn with_no_hook_due_nothing_is_started_and_nothing_written() {
     )
     .await;
 
-    let response = daemon.dispatch(at("tool.post", &json!({}))).await;
+    let response = daemon.dispatch(dispatch_at("tool.post", &json!({}))).await;
 
     assert_eq!(response.hooks, []);
     let answer = response.answer.unwrap();
@@ -72,7 +72,7 @@ command = ["/bin/true"]
         ("PreToolUse", pb::Decision::None, "consent_refused", 1),
         ("turn_end", pb::Decision::None, "consent_refused", 0),
     ] {
-        let response = daemon.dispatch(at(point, &json!({}))).await;
+        let response = daemon.dispatch(dispatch_at(point, &json!({}))).await;
         let [hook] = &response.hooks[..] else {
             panic!("{point}: {:?}", response.hooks)
         };
@@ -204,7 +204,7 @@ point = "session_start"
 command = ["/bin/true"]
 "#;
     let daemon = Daemon::with_hooks(hooks).await;
-    let request = at("session_start", &json!({}));
+    let request = dispatch_at("session_start", &json!({}));
     let refused = daemon.client().dispatch(request.clone()).await.unwrap_err();
     assert_eq!(
         (refused.code(), &*reason(&refused)),
@@ -229,7 +229,7 @@ async fn what_cannot_be_dispatched_is_named() {
     for (request, field) in [
         (
             pb::DispatchRequest {
-                event: at("tool.during", &json!({})).event,
+                event: dispatch_at("tool.during", &json!({})).event,
                 ..loom.clone()
             },
             "event.point",
@@ -384,7 +384,7 @@ async fn a_guard_is_due_whatever_else_the_event_holds() {
             }
         }
         // Another tool's name is one that is read.
-        let other = at(point, &json!({"tool_name": "Read"}));
+        let other = dispatch_at(point, &json!({"tool_name": "Read"}));
         let other = pb::DispatchRequest {
             contract: pb::Contract::from_str_name(&format!("CONTRACT_{}", contract.to_uppercase()))
                 .unwrap()
@@ -636,7 +636,7 @@ async fn claude_codes_hooks_run_for_calls_that_their_filters_are_for() {
     ))
     .await;
     let due = async |point: &str, event: serde_json::Value| {
-        let response = daemon.dispatch(at(point, &event)).await;
+        let response = daemon.dispatch(dispatch_at(point, &event)).await;
         reached(&response).join(" ")
     };
     let bash = |command: &str| json!({"tool_name": "Bash", "tool_input": {"command": command}});
@@ -654,7 +654,7 @@ async fn claude_codes_hooks_run_for_calls_that_their_filters_are_for() {
 async fn hooks_of_a_file_run_with_the_variables_that_it_gives_them() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = Daemon::with_hooks(&file_of_hooks(directory.path())).await;
-    let event_for = |tool: &str| at("BeforeTool", &json!({"tool_name": tool, "tool_input": {}}));
+    let event_for = |tool: &str| dispatch_at("BeforeTool", &json!({"tool_name": tool, "tool_input": {}}));
 
     let denied = daemon.dispatch(event_for("write_file")).await;
     let other = daemon.dispatch(event_for("read_file")).await;
@@ -679,7 +679,7 @@ async fn hooks_of_a_file_run_under_the_profile_that_the_operator_names_for_it() 
     let file = format!("[[hooks_file]]\ncontract = \"gemini_cli\"\npath = {path:?}\n");
     for (profile, writes) in [("", false), ("profile = \"workspace-rw\"\n", true)] {
         let daemon = Daemon::with_hooks(&format!("{file}{profile}")).await;
-        let mut request = at("BeforeTool", &json!({"tool_name": "write_file"}));
+        let mut request = dispatch_at("BeforeTool", &json!({"tool_name": "write_file"}));
         request.workspace = daemon.workspace().display().to_string();
         let response = daemon.dispatch(request).await;
         assert_eq!(response.hooks.len(), 1);
@@ -729,7 +729,10 @@ on_failure = "closed"
     let daemon = Daemon::with_hooks(&format!("{file}{rules}")).await;
 
     let response = daemon
-        .dispatch(at("BeforeTool", &json!({"tool_name": "write_file"})))
+        .dispatch(dispatch_at(
+            "BeforeTool",
+            &json!({"tool_name": "write_file"}),
+        ))
         .await;
 
     let exists = |name: &str| daemon.workspace().join(name).exists();
@@ -761,7 +764,10 @@ async fn a_profile_of_the_operators_is_granted_by_what_names_it_for_a_file_and_b
         };
         let daemon = Daemon::with(setup).await;
         let response = daemon
-            .dispatch(at("BeforeTool", &json!({"tool_name": "write_file"})))
+            .dispatch(dispatch_at(
+                "BeforeTool",
+                &json!({"tool_name": "write_file"}),
+            ))
             .await;
         match (&response.hooks[0].end, refused) {
             (Some(End::Ran(ran)), None) => {
@@ -912,7 +918,7 @@ async fn the_line_that_a_refusal_names_allows_the_hook_as_its_file_writes_it() {
         write("said");
         let end = async || {
             daemon
-                .dispatch(at(point, &json!({})))
+                .dispatch(dispatch_at(point, &json!({})))
                 .await
                 .hooks
                 .remove(0)
@@ -962,7 +968,7 @@ async fn relative_paths_of_a_files_commands_start_at_the_base_that_the_operator_
     let config = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {path:?}\nbase = {base:?}\n");
     let daemon = Daemon::with_hooks(&config).await;
 
-    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let response = daemon.dispatch(dispatch_at("turn_end", &json!({}))).await;
 
     for hook in &response.hooks {
         let Some(End::Ran(ran)) = &hook.end else {
@@ -982,7 +988,7 @@ async fn no_hook_is_due_where_hooks_are_disabled() {
     let daemon = Daemon::with_hooks(&format!("{hooks}{files}[hooks]\ndisabled = true\n")).await;
 
     let event = json!({"tool_name": "write_file"});
-    let response = daemon.dispatch(at("BeforeTool", &event)).await;
+    let response = daemon.dispatch(dispatch_at("BeforeTool", &event)).await;
 
     assert!(response.hooks.is_empty());
 }
@@ -1123,7 +1129,9 @@ async fn a_refusal_is_no_failure_that_may_be_let_pass() {
         };
         let daemon = Daemon::with(setup).await;
 
-        let response = daemon.dispatch(at("session.start", &json!({}))).await;
+        let response = daemon
+            .dispatch(dispatch_at("session.start", &json!({})))
+            .await;
 
         let answer = response.answer.unwrap();
         assert_eq!(answer.decision(), decision, "{ask_for_consent}");
@@ -1324,7 +1332,7 @@ async fn a_hook_that_looks_on_runs_behind_a_block_and_decides_nothing() {
     ];
     let daemon = Daemon::with_hooks(&config.concat()).await;
 
-    let response = daemon.dispatch(at("tool.pre", &json!({}))).await;
+    let response = daemon.dispatch(dispatch_at("tool.pre", &json!({}))).await;
 
     assert_eq!(reached(&response), ["guard", "telemetry"]);
     assert_eq!(response.blocked_by_hook, "guard");
@@ -1408,7 +1416,7 @@ async fn a_dispatch_that_is_refused_whole_is_recorded_with_the_contract_and_poin
     let bad = pb::ExecuteRequest {
         contract: pb::Contract::Infer.into(),
         mode: "none".to_owned(),
-        event: at("post_tool", &json!({})).event,
+        event: dispatch_at("post_tool", &json!({})).event,
         ..crate::support::hook(["/bin/true"])
     };
     daemon.run(bad).await.unwrap_err();
@@ -1428,7 +1436,7 @@ async fn a_contracts_own_event_has_the_command_as_it_is_written() {
     let config = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {path:?}\n");
     let daemon = Daemon::with_hooks(&config).await;
 
-    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let response = daemon.dispatch(dispatch_at("turn_end", &json!({}))).await;
 
     let [event] = &response.events[..] else {
         panic!("{response:?}")
@@ -1480,7 +1488,7 @@ async fn what_an_entry_with_write_paths_is_told_to_do_has_it_run() {
     let file = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {path:?}\n");
     write(", write_paths: [/srv/out]");
     let daemon = Daemon::with_hooks(&file).await;
-    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let response = daemon.dispatch(dispatch_at("turn_end", &json!({}))).await;
     let Some(End::Refused(refusal)) = &response.hooks[0].end else {
         panic!("{response:?}")
     };
@@ -1490,7 +1498,7 @@ async fn what_an_entry_with_write_paths_is_told_to_do_has_it_run() {
     write("");
     let rule = "[[hooks_file.rule]]\nname = \"notes\"\nprofile = \"workspace-rw\"\n";
     let daemon = Daemon::with_hooks(&format!("{file}{rule}")).await;
-    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let response = daemon.dispatch(dispatch_at("turn_end", &json!({}))).await;
     let Some(End::Ran(ran)) = &response.hooks[0].end else {
         panic!("{response:?}")
     };
@@ -1525,7 +1533,7 @@ async fn a_program_that_has_another_name_on_its_profiles_path_is_named_when_it_i
     let daemon = Daemon::with(setup).await;
     let hint = format!("; there is `{other}`");
 
-    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let response = daemon.dispatch(dispatch_at("turn_end", &json!({}))).await;
 
     let Some(End::Refused(refusal)) = &response.hooks[0].end else {
         panic!("{response:?}")
@@ -1561,7 +1569,7 @@ async fn an_advisory_hook_is_heard_and_decides_nothing() {
         let daemon = Daemon::with_hooks(&config.concat()).await;
 
         let event = json!({"tool_name": "shell", "tool_input": {"cmd": "sudo rm -rf /"}});
-        let response = daemon.dispatch(at("pre_tool_use", &event)).await;
+        let response = daemon.dispatch(dispatch_at("pre_tool_use", &event)).await;
 
         let answer = response.answer.clone().unwrap();
         let decisions = response
@@ -1729,7 +1737,7 @@ fn without_a_daemon_and_a_hook_nobody_was_asked() {
     let dispatch = ["dispatch", "--contract", "loom", "--point", "tool.pre"];
     let output = line.run(&dispatch);
     assert_eq!(output.status.code(), Some(125), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("nobody was asked"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("has a hook; add one"));
     // The control: of hooks that there are, none may be due.
     let output = line.run(&[&dispatch[..], &["--hook", "tool.post=exit 1"]].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -1797,7 +1805,7 @@ async fn hooks_of_a_sequential_group_of_geminis_read_what_the_one_before_rewrote
         let daemon = Daemon::with_hooks(&config).await;
         let event = json!({"tool_name": "write_file", "tool_input": {"b": 2}});
 
-        let response = daemon.dispatch(at("BeforeTool", &event)).await;
+        let response = daemon.dispatch(dispatch_at("BeforeTool", &event)).await;
 
         let answer = response.answer.unwrap();
         let input = answer.updated_input_json.as_deref();

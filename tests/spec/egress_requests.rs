@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::{
     egress::{PRELUDE, PYTHON, Server, TlsStream, daemon_of, named_profile, output_of, recorded},
     egress_ways::{Answer, ProxyServer},
-    support::{Daemon, at, hook, needs_no_container},
+    support::{Daemon, dispatch_at, hook, needs_no_container},
     witness::hookjail,
 };
 
@@ -124,7 +124,7 @@ async fn printed(daemon: &Daemon, script: &str) -> (Value, pb::ExecuteResponse) 
     let script = format!("{PRELUDE}\n{script}");
     let mut request = hook(COMMAND);
     request.profile = "named".to_owned();
-    request.event = at("", &json!({ "script": script })).event;
+    request.event = dispatch_at("", &json!({ "script": script })).event;
     output_of(daemon, request).await
 }
 

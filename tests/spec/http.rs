@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::{
     egress::recorded,
-    support::{Daemon, Setup, at, directory, hook, needs_root, reached},
+    support::{Daemon, Setup, directory, dispatch_at, hook, needs_root, reached},
     witness::{hookjail, processes_that, until},
 };
 
@@ -159,7 +159,7 @@ async fn daemon(config: String) -> Daemon {
 
 async fn call(daemon: &Daemon) -> pb::DispatchResponse {
     let event = json!({"tool_name": "Bash", "tool_input": {"command": "git push"}});
-    daemon.dispatch(at("PreToolUse", &event)).await
+    daemon.dispatch(dispatch_at("PreToolUse", &event)).await
 }
 
 /// Returns the verdict of the only hook.
@@ -627,7 +627,10 @@ mod with_tools {
             };
 
             let response = daemon
-                .dispatch(at(point, &json!({"tool_name": "Bash", "toolName": "bash"})))
+                .dispatch(dispatch_at(
+                    point,
+                    &json!({"tool_name": "Bash", "toolName": "bash"}),
+                ))
                 .await;
 
             assert_eq!(response.hooks.len(), all.len());

@@ -273,7 +273,7 @@ fn hooks_run_confined_after_one_command_and_are_put_back_by_another() {
     assert_eq!(report["changed"], true);
     let remarks = report["files"][0]["hooks"][0]["remarks"].to_string();
     assert!(
-        remarks.contains("rehearsed confined with 7 events: it stops 1"),
+        remarks.contains("rehearsed confined with 7 events: stops 1"),
         "{remarks}"
     );
     let line = line(&home.text(name), "PreToolUse");
@@ -402,7 +402,7 @@ fn a_guard_that_confinement_would_silence_is_named_and_stays() {
         ),
         (
             &["--yes", "--bare"],
-            "it stops without hookjail what it lets pass under profile develop".to_owned(),
+            "the guard stops without hookjail what it lets pass under profile develop".to_owned(),
         ),
     ] {
         let done = home.hookjail(&[&["install", "--claude-code"], words].concat());
@@ -420,7 +420,7 @@ fn a_guard_that_confinement_would_silence_is_named_and_stays() {
     let done = home.hookjail(&["install", "--claude-code", "--yes"]);
     let printed = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{printed}");
-    assert!(printed.contains("it stops 0"), "{printed}");
+    assert!(printed.contains(": stops 0"), "{printed}");
     let back = ["install", "--claude-code", "--uninstall", "--yes"];
     assert!(home.hookjail(&back).status.success());
     assert_eq!(home.text(name), before);
@@ -465,7 +465,7 @@ fn a_rehearsal_has_files_of_its_own_and_leaves_none_for_the_first_real_call() {
     let done = home.hookjail(&["install", "--claude-code", "--bare", "--yes"]);
     let printed = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{printed}");
-    let partial = "rehearsed with 7 events: it stops some events confined, and not in each run";
+    let partial = "rehearsed with 7 events: the confined guard stops some events, and not in each run";
     assert!(printed.contains(partial), "{printed}");
 }
 
@@ -888,7 +888,7 @@ fn what_looks_confined_and_need_not_be_is_named_and_stays() {
         let printed = String::from_utf8_lossy(&done.stdout);
         assert_eq!(done.status.code(), Some(1), "{line}: {printed}");
         assert!(
-            printed.contains("it is NOT confined: "),
+            printed.contains("the command is NOT confined: "),
             "{line}: {printed}"
         );
         assert_eq!(home.text("p/.claude/settings.json"), before);
@@ -1259,7 +1259,7 @@ fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_h
 
     let (done, printed) = install_at_terminal(&home, "y\ny\n", &["--json"]);
     assert!(
-        !done.status.success() && printed.contains("say --yes"),
+        !done.status.success() && printed.contains("pass --yes"),
         "{printed}"
     );
     assert!(!printed.contains("[y/N]"), "{printed}");
@@ -1270,7 +1270,7 @@ fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_h
     );
     assert!(fetched(&home).is_empty());
     for command in FETCHES {
-        let remark = format!("fetch them once: hookjail run --profile develop-online -- {command}");
+        let remark = format!("run once: hookjail run --profile develop-online -- {command}");
         assert!(printed.contains(&remark), "{printed}");
     }
 
@@ -1356,7 +1356,7 @@ fn a_fetch_that_fails_is_reported_and_the_hook_is_installed() {
     assert_eq!(fetched(&home).len(), 2, "{printed}");
     let failed = format!("NOT fetched {}: exit status: 3", FETCHES[0]);
     assert!(printed.contains(&failed), "{printed}");
-    assert!(printed.contains("fetch them once: "), "{printed}");
+    assert!(printed.contains("run once: "), "{printed}");
     assert!(
         home.text("p/.claude/settings.json")
             .contains("--profile develop ")
@@ -1379,7 +1379,7 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     let printed = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{printed}");
     for expected in [
-        "rehearsed confined with 7 events: it stops 1",
+        "rehearsed confined with 7 events: stops 1",
         "rehearsed in an empty directory",
     ] {
         assert!(printed.contains(expected), "{printed}");
@@ -1520,7 +1520,7 @@ fn what_the_runtime_posts_itself_stays_and_is_told() {
     assert!(hooks[0]["after"].is_string(), "{hooks}");
     let expected = json!({
         "before": "https://hooks.example.com/agent/x",
-        "kept": "the runtime posts it itself, wherever it says; `hookjail install` changes commands alone",
+        "kept": "the runtime posts it itself, to its URL; `hookjail install` changes commands alone",
         "matcher": "Bash",
         "point": "PreToolUse",
     });
@@ -2011,7 +2011,7 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
         assert_eq!(home.former(), [""; 0]);
     };
     fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o444)).unwrap();
-    install("it is read-only; make it writable");
+    install("the file is read-only; make it writable");
     fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(home.path("p/.claude"), fs::Permissions::from_mode(0o555)).unwrap();
     install("nothing can be made in");
@@ -2226,7 +2226,7 @@ fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() 
         let refused = allow(&["--data", data], command);
         let stderr = String::from_utf8_lossy(&refused.stderr);
         assert!(
-            stderr.contains("is no argument that the command is given"),
+            stderr.contains("cannot be data: the command has no such argument"),
             "{command:?}: {stderr}"
         );
     }
@@ -2292,7 +2292,7 @@ mod as_root {
         let (code, printed) = install(&[]);
         assert_eq!(code, Some(1), "{printed}");
         assert!(
-            printed.contains("it belongs to uid 0, and its directory to uid 4243"),
+            printed.contains("the file belongs to uid 0, and its directory to uid 4243"),
             "{printed}"
         );
         assert_eq!((home.text(name), owner()), (before, (0, 0, 0o100_640)));
@@ -2326,7 +2326,7 @@ mod as_root {
             assert!(output.status.success(), "{output:?}");
             String::from_utf8(output.stderr).unwrap()
         };
-        assert!(warning_about(0).contains("goes by that of root, who has to allow it there"));
+        assert!(warning_about(0).contains("serves your runs by the list of root; let root allow it there"));
         assert_eq!(warning_about(USER), "");
     }
 }
@@ -2618,7 +2618,7 @@ fn a_plugins_file_is_confined_with_its_own_directory_in_every_project_and_comes_
             let report = json(&done);
             assert!(done.status.success(), "{runtime}: {report:#}");
             let remarks = report["files"][0]["hooks"][0]["remarks"].to_string();
-            assert!(remarks.contains("it stops 1"), "{runtime}: {report:#}");
+            assert!(remarks.contains(": stops 1"), "{runtime}: {report:#}");
             let confined = line(&home.text(&name), point);
             assert!(confined.contains("hookjail"), "{runtime}: {confined}");
             for project in ["p", "q"] {

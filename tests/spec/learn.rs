@@ -541,7 +541,8 @@ fn a_run_that_failed_is_named_with_its_stderr_and_nothing_is_proposed() {
         let printed = String::from_utf8(output.stderr).unwrap();
         assert!(printed.contains("the hook failed under observation"));
         assert!(printed.contains(why), "{printed}");
-        let note = format!("if it fetches packages: hookjail learn --network -- {hook}\n");
+        let note =
+            format!("run this if the hook fetches packages: hookjail learn --network -- {hook}\n");
         assert!(printed.contains(&note), "{printed}");
         // With a network the missing network is not one of the reasons.
         let output = home.hookjail(&["learn", "--network", "--", &hook], "{}");
@@ -592,7 +593,7 @@ fn a_hook_that_ends_otherwise_under_what_was_learnt_is_said_to() {
     assert_eq!(learned["green"], false);
     assert_eq!(
         learned["differences"],
-        serde_json::json!(["it ends otherwise"])
+        serde_json::json!(["the hook ends otherwise"])
     );
 }
 

@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{
     audit_failure::limit_files,
     fail_closed::demanding_nothing,
-    support::{Daemon, SHIPPED, Setup, at, dial, endpoint, hook, inline, reason, sh},
+    support::{Daemon, SHIPPED, Setup, dial, dispatch_at, endpoint, hook, inline, reason, sh},
     witness::{SOON, a_minute, end, until, until_it, wall_time, writing},
 };
 

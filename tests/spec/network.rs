@@ -989,7 +989,7 @@ async fn status_says_where_clients_connect_and_how_many_users_they_are() {
     assert_eq!(status(&daemon).1["network"], expected);
     assert_eq!(
         status_line(&daemon, "network"),
-        format!("{at}, WITHOUT TLS: everybody is uid {uid}")
+        format!("{at}, WITHOUT TLS: every caller is uid {uid}")
     );
 }
 

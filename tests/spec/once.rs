@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::{
-    support::{Daemon, Setup, at, inline, reason, sh},
+    support::{Daemon, Setup, dispatch_at, inline, reason, sh},
     witness::{end, until, writing},
 };
 

@@ -22,7 +22,7 @@ use tonic::{Code, Status};
 
 use crate::{
     audit_failure::limit_files,
-    support::{Daemon, SHIPPED, Setup, at, hook, inline, reason},
+    support::{Daemon, SHIPPED, Setup, dispatch_at, hook, inline, reason},
     witness::{
         NOBODY, a_hooks_uid, a_minute, ask_as, assert_verifies, end, hookjail, json,
         processes_with, until, writing,

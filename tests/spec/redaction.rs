@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tonic::Status;
 
 use crate::{
-    support::{Daemon, Setup, at, directory, hook, program, reason, sh},
+    support::{Daemon, Setup, directory, dispatch_at, hook, program, reason, sh},
     witness::{event, hookjail},
 };
 
@@ -83,7 +83,7 @@ async fn events(daemon: &Daemon) -> Vec<u8> {
     let mut request = telling("pipeline");
     request.contract = pb::Contract::Reyn.into();
     request.mode = "shell_exec".to_owned();
-    request.event = at("turn_end", &json!({})).event;
+    request.event = dispatch_at("turn_end", &json!({})).event;
     daemon.run(request).await.unwrap();
     let words = ["audit", "query", "--events"];
     let mut command = hookjail(&daemon.path().join("hookjail.toml"), &words);
@@ -211,7 +211,7 @@ async fn an_answer_of_many_hooks_under_a_profile_that_redacts_holds_no_secret() 
             ..Setup::default()
         };
         let daemon = Daemon::in_directory(directory, setup).await.unwrap();
-        let mut request = at("turn_end", &json!({}));
+        let mut request = dispatch_at("turn_end", &json!({}));
         request.contract = pb::Contract::Reyn.into();
         let response = daemon.dispatch(request).await;
         assert_eq!(response.pushes.len(), 1, "{response:?}");

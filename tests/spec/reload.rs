@@ -21,7 +21,7 @@ use tonic::Code;
 use crate::{
     metrics::value,
     operate::status,
-    support::{Daemon, SHIPPED, Setup, at, hook, reached, reason, sh},
+    support::{Daemon, SHIPPED, Setup, dispatch_at, hook, reached, reason, sh},
     witness::{
         NOBODY, a_hooks_uid, a_minute, ask_as, end, hookjail, json, processes_with, until, writing,
     },
@@ -81,7 +81,7 @@ fn follow(refusal: &tonic::Status) {
 }
 
 async fn due(daemon: &Daemon) -> Vec<String> {
-    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let response = daemon.dispatch(dispatch_at("turn_end", &json!({}))).await;
     let names = reached(&response);
     names.into_iter().map(ToOwned::to_owned).collect()
 }

@@ -163,7 +163,7 @@ fn a_file_that_cannot_be_read_is_named_with_its_key() {
     assert_eq!(none.status.code(), Some(125), "{none:?}");
     assert!(
         String::from_utf8_lossy(&none.stderr)
-            .contains("no file `*.hooktest.toml` is there; name one")
+            .contains("no file `*.hooktest.toml` exists; name one")
     );
     home.write(
         "p/a.hooktest.toml",
@@ -328,8 +328,14 @@ fn a_file_of_a_project_names_no_wider_profile_and_no_other_place() {
             "profile = \"network\"",
             "which only the operator gives; give it by --profile=network",
         ),
-        ("workspace = \"../..\"", "it lies outside of the project"),
-        ("workspace = \"/tmp\"", "it lies outside of the project"),
+        (
+            "workspace = \"../..\"",
+            "the file lies outside of the project",
+        ),
+        (
+            "workspace = \"/tmp\"",
+            "the file lies outside of the project",
+        ),
     ] {
         let home = home(&format!("{ONE}\n{line}"), CASES);
         let tested = test(&home, &[]);
@@ -342,7 +348,7 @@ fn a_file_of_a_project_names_no_wider_profile_and_no_other_place() {
     outside.write("secret.json", "{}");
     let tested = test(&outside, &[]);
     assert!(
-        String::from_utf8_lossy(&tested.stderr).contains("it lies outside of the workspace"),
+        String::from_utf8_lossy(&tested.stderr).contains("the file lies outside of the workspace"),
         "{tested:?}"
     );
     // Named by the person who runs it, the profile counts.

@@ -25,7 +25,7 @@ use crate::{
     metrics::value as sample,
     operate::{status, status_line},
     shutdown::{exit_status, terminate},
-    support::{Daemon, Setup, at, hook, inline, journal, program, reason, sh},
+    support::{Daemon, Setup, dispatch_at, hook, inline, journal, program, reason, sh},
     witness::{a_minute, end, until, until_it, wall_time},
 };
 
@@ -422,7 +422,7 @@ async fn a_refusal_and_a_late_hook_are_errors_and_a_hook_that_says_no_is_none() 
 
     let no = pb::ExecuteRequest {
         contract: pb::Contract::ClaudeCode.into(),
-        event: at("PreToolUse", &serde_json::json!({"tool_name": "Bash"})).event,
+        event: dispatch_at("PreToolUse", &serde_json::json!({"tool_name": "Bash"})).event,
         ..sh("strict", "exit 2")
     };
     let no = daemon.run(no).await.unwrap();

@@ -14,7 +14,7 @@ use hookjail::pb::{self, dispatched_hook::End};
 use serde_json::json;
 
 use crate::{
-    support::{Daemon, Setup, at, sh},
+    support::{Daemon, Setup, dispatch_at, sh},
     witness::{CommandLine, hookjail},
 };
 

@@ -1,4 +1,4 @@
-//! What a test says about its case, and nothing else: a real daemon in a directory of its own, requests, witnesses.
+//! Parts of a test's case: a real daemon in a directory of its own, requests, witnesses.
 
 #![expect(
     clippy::disallowed_methods,
@@ -50,7 +50,7 @@ impl Closed {
     }
 }
 
-/// How a daemon is started.
+/// The set-up of a daemon.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     /// Lines added to the configuration.
@@ -61,7 +61,7 @@ pub(crate) struct Setup {
     /// names. The daemon proves each profile, so it has no others; with [`SHIPPED`] it has all, and those
     /// that are added later.
     pub(crate) shipped: &'static [&'static str],
-    /// Do not accept hooks that nobody allowed.
+    /// Do not accept hooks that no user allowed.
     pub(crate) ask_for_consent: bool,
     /// Options of `serve`.
     pub(crate) options: Vec<String>,
@@ -82,7 +82,7 @@ impl Setup {
             return String::new();
         }
         // A part belongs to other profiles and is none itself.
-        let own = self
+        let profiles = self
             .profiles
             .iter()
             .filter(|(_, text)| !text.contains("part = true"));
@@ -92,15 +92,15 @@ impl Setup {
             .into_iter()
             .chain(self.shipped.iter().copied())
             .chain(SHIPPED.into_iter().filter(named))
-            .chain(own.map(|(name, _)| &**name))
+            .chain(profiles.map(|(name, _)| &**name))
             .collect();
         format!("allow = {:?}\n", Vec::from_iter(allowed))
     }
 }
 
 impl Daemon {
-    /// Closes the file that every confined child must be able to open, so that no self-test succeeds. It stays in its
-    /// place: a daemon whose files are gone ends.
+    /// Closes the file that every confined child must be able to open, so that no self-test succeeds. The file stays in
+    /// its place: a daemon whose files are gone ends.
     pub(crate) fn close_canary(&self) -> Closed {
         let entries = |path: PathBuf| fs::read_dir(path).into_iter().flatten();
         let instances = entries(self.path().join("run"));
@@ -212,7 +212,7 @@ impl Daemon {
         }
     }
 
-    /// Waits until each profile is tested, for some seconds: a log that goes elsewhere does not say so.
+    /// Waits until each profile is tested, for some seconds: a log that goes elsewhere does not report it.
     async fn tested(&self) {
         let give_up = Instant::now() + Duration::from_secs(5);
         while !self.log().contains("self-tests are over") && Instant::now() < give_up {
@@ -323,7 +323,7 @@ impl Daemon {
         fs::read_to_string(self.path().join("log")).unwrap()
     }
 
-    /// Fails where a request named a shipped profile that the set-up left out: what was refused for that reason shows nothing.
+    /// Fails where a request named a shipped profile that the set-up left out: a refusal for that reason shows nothing.
     fn assert_offered(&self) {
         let journal = self.path().join("state/audit/journal.jsonl");
         let text = fs::read_to_string(journal).unwrap_or_default();
@@ -385,7 +385,7 @@ pub(crate) fn program() -> PathBuf {
     named.map_or_else(|| env!("CARGO_BIN_EXE_hookjail").into(), PathBuf::from)
 }
 
-/// Returns the program that only stands in for hooks: it lies beside the other.
+/// Returns the program that only stands in for hooks, which lies beside the other.
 pub(crate) fn thin() -> PathBuf {
     program().with_file_name("hookjail-run")
 }
@@ -407,7 +407,7 @@ pub(crate) fn contained() -> bool {
     on_runtime().is_some()
 }
 
-/// Fails where containers are to be tested, in which the test has nothing to see: it is left out by name there.
+/// Fails where containers are to be tested, in which the test has nothing to see. The test is left out by name there.
 pub(crate) fn needs_no_container() {
     assert!(
         !contained(),
@@ -432,8 +432,8 @@ pub(crate) fn without(capability: &str) -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
-/// Fails where a test that only root can run is run by another: those are ignored unless asked for, and one that is asked for
-/// never passes without having run.
+/// Fails where a test that only root can run is run by another. Such tests are ignored unless asked for, and a test that is
+/// asked for never passes without having run.
 #[track_caller]
 pub(crate) fn needs_root() {
     assert!(nix::unistd::geteuid().is_root(), "this test needs root");
@@ -510,7 +510,7 @@ pub(crate) fn sh(profile: &str, script: &str) -> pb::ExecuteRequest {
 }
 
 /// Returns a lifecycle point that has come.
-pub(crate) fn at(point: &str, event: &serde_json::Value) -> pb::DispatchRequest {
+pub(crate) fn dispatch_at(point: &str, event: &serde_json::Value) -> pb::DispatchRequest {
     pb::DispatchRequest {
         event: Some(pb::Event {
             json: event.to_string().into(),

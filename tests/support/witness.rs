@@ -1,4 +1,4 @@
-//! What tests see of the world besides replies: processes, files, the command line's output.
+//! Witnesses of tests besides replies: processes, files, the command line's output.
 
 #![expect(
     clippy::disallowed_methods,
@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{Daemon, command, directory, program, sh};
 
-/// How long anything may take that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
+/// The maximum time of anything that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Returns a number of seconds, about a minute, that no other `sleep` on this machine has as its argument.
@@ -128,8 +128,9 @@ pub(crate) async fn until_clean(daemon: &Daemon) {
     .await;
 }
 
-/// Returns a uid of hooks, and the table that gives it to the hooks of one daemon alone: every daemon of root ends what runs under
-/// one of its uids, the client of another test too.
+/// Returns a uid of hooks, and the table that gives it to the hooks of one daemon alone.
+///
+/// Every daemon of root ends the processes under one of its uids, the client of another test too.
 pub(crate) fn a_hooks_uid() -> (u32, String) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let first = 1_879_400_000 + 1000 * COUNT.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +138,7 @@ pub(crate) fn a_hooks_uid() -> (u32, String) {
     (first + 7, range)
 }
 
-/// Returns how many tasks of a set go on; those that have ended leave it.
+/// Returns how many tasks of a set go on; tasks that have ended leave it.
 pub(crate) fn unfinished<T: 'static>(tasks: &mut JoinSet<T>) -> usize {
     while tasks.try_join_next().is_some() {}
     tasks.len()
@@ -227,7 +228,7 @@ impl CommandLine {
 /// Returns a `hookjail` command with a configuration and nothing on stdin.
 pub(crate) fn hookjail(config: &Path, words: &[&str]) -> Command {
     let mut command = command(program());
-    // A command that a refusal names says itself whose configuration it goes by.
+    // A command that a refusal names has the configuration itself.
     if !words.contains(&"--config") {
         command.arg("--config").arg(config);
     }
@@ -236,7 +237,7 @@ pub(crate) fn hookjail(config: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// A user that is nobody else.
+/// A user that no other process has.
 pub(crate) const NOBODY: u32 = 65_534;
 
 /// Has a user ask this daemon for something by a command of one or two words, at one of its sockets. Needs root.
@@ -284,28 +285,30 @@ pub(crate) fn ask_in(
         .unwrap()
 }
 
-/// Copies a program, so that everybody may execute it at once. By another process: a child that another test starts meanwhile has a
-/// copy of whatever this one has open for writing, and until it executes the kernel refuses to execute the file.
-pub(crate) fn install(program: &Path, to: &Path) {
+/// Copies a program by another process, so that everybody may execute it at once.
+///
+/// A child that another test starts meanwhile has a copy of each file that this process has open for writing. Until that child
+/// executes, the kernel refuses to execute the file.
+pub(crate) fn install(program: &Path, place: &Path) {
     let installed = Command::new("install")
         .args(["-m", "755"])
-        .args([program, to])
+        .args([program, place])
         .status();
     assert!(installed.unwrap().success());
 }
 
 /// Has a program compiled for the first test that needs it; the others get a copy, by another process as [`install`] has it.
-pub(crate) fn compiled_once(name: String, to: &Path, compile: impl FnOnce()) {
+pub(crate) fn compiled_once(name: String, place: &Path, compile: impl FnOnce()) {
     static KNOWN: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(bytes) = known.get(&name).cloned() else {
         compile();
-        known.insert(name, fs::read(to).unwrap());
+        known.insert(name, fs::read(place).unwrap());
         return;
     };
     drop(known);
     let mut command = Command::new("install");
-    command.args(["-m", "755", "/dev/stdin"]).arg(to);
+    command.args(["-m", "755", "/dev/stdin"]).arg(place);
     let mut copying = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = copying.stdin.take().unwrap();
     stdin.write_all(&bytes).unwrap();
@@ -366,21 +369,25 @@ pub(crate) struct Mount(PathBuf);
 
 impl Mount {
     /// Mounts a file system in memory.
-    pub(crate) fn tmpfs(at: &Path, options: &str) -> Self {
-        Self::by(&["-t", "tmpfs", "-o", options, "tmpfs"], at)
+    pub(crate) fn tmpfs(place: &Path, options: &str) -> Self {
+        Self::mount(&["-t", "tmpfs", "-o", options, "tmpfs"], place)
     }
 
     /// Mounts something, by the words that `mount` takes before the place.
-    pub(crate) fn by(words: &[&str], at: &Path) -> Self {
-        let mounted = Command::new("mount").args(words).arg(at).output().unwrap();
+    pub(crate) fn mount(words: &[&str], place: &Path) -> Self {
+        let mounted = Command::new("mount")
+            .args(words)
+            .arg(place)
+            .output()
+            .unwrap();
         assert!(
             mounted.status.success(),
             "this test needs a root that may mount: {mounted:?}"
         );
-        Self(at.to_owned())
+        Self(place.to_owned())
     }
 
-    /// Has nobody write it any more.
+    /// Makes it read-only for all.
     pub(crate) fn make_read_only(&self) {
         let mounted = Command::new("mount")
             .args(["-o", "remount,ro"])

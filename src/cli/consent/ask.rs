@@ -37,13 +37,13 @@ type ConsentClient = ConsentServiceClient<Channel>;
 
 /// The daemon's address.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Where {
+pub(super) struct DaemonAddress {
     /// The daemon's socket [default: its usual place]
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
 }
 
-impl Where {
+impl DaemonAddress {
     fn socket(&self, context: &Context) -> Result<PathBuf, Failure> {
         daemon(&context.call, self.connect.as_deref()).ok_or_else(|| {
             Failure::new("no daemon is set up here; name its socket with `--connect`")
@@ -52,16 +52,16 @@ impl Where {
 }
 
 /// Shows each question as it comes and takes the answer from stdin.
-pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> {
+pub(super) fn watch(context: &Context, address: &DaemonAddress) -> Result<ExitCode, Failure> {
     let as_json = context.call.json;
-    by_daemon(&at.socket(context)?, (), async |channel, ()| {
+    by_daemon(&address.socket(context)?, (), async |channel, ()| {
         let mut client = ConsentClient::new(channel);
         let mut lines = (!as_json).then(|| lines(io::BufReader::new(io::stdin())));
         let news = client.watch(pb::WatchRequest::default()).await;
         let mut news = news.map_err(connect::refused)?.into_inner();
         if !as_json {
             output::stderr(
-                "hookjail: listening; each question is answered with a, y or n, and Enter; Enter alone is a no",
+                "hookjail: listening; answer each question with a, y or n, and Enter (Enter alone is a no)",
             );
         }
         let mut desk = Desk::new(output::text);
@@ -73,15 +73,15 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
                 }
             };
             tokio::select! {
-                told = news.message() => {
-                    let Some(told) = told.map_err(connect::refused)? else {
+                message = news.message() => {
+                    let Some(message) = message.map_err(connect::refused)? else {
                         output::stderr("hookjail: the daemon has ended");
                         return Ok(ExitCode::SUCCESS);
                     };
                     if as_json {
-                        output::json_line(&json::render(&told, "hookjail.v1.WatchResponse")?);
+                        output::json_line(&json::render(&message, "hookjail.v1.WatchResponse")?);
                     } else {
-                        desk.hear(told.news);
+                        desk.hear(message.news);
                     }
                 }
                 line = line => {
@@ -127,7 +127,7 @@ impl Desk {
                 self.open.retain(|pending| !is_it(pending));
                 if shown {
                     let how = if settled.expired {
-                        "nobody answered in time, so the answer is no".to_owned()
+                        "no answer in time, so the answer is no".to_owned()
                     } else {
                         format!("answered elsewhere: {}", word(settled.decision()))
                     };
@@ -140,7 +140,7 @@ impl Desk {
     }
 
     async fn answer(&mut self, client: &mut ConsentClient, line: &str) -> Result<(), Failure> {
-        let Some(asked) = self.open.front() else {
+        let Some(question) = self.open.front() else {
             return Ok(());
         };
         let decision = match line.trim() {
@@ -157,11 +157,11 @@ impl Desk {
             (self.say)(PROMPT);
             return Ok(());
         }
-        let asked = asked.consent_id.clone();
+        let question = question.consent_id.clone();
         // Removed first, so that the event of this very answer is ignored.
         self.open.pop_front();
-        if !decide(client, &asked, decision).await? {
-            (self.say)("  too late: it was answered elsewhere, or nobody waits any more\n");
+        if !decide(client, &question, decision).await? {
+            (self.say)("  too late: the question was answered elsewhere or withdrawn\n");
         }
         self.show();
         Ok(())
@@ -169,9 +169,9 @@ impl Desk {
 
     /// Denies every open question, as the terminal was closed.
     async fn refuse_all(&mut self, client: &mut ConsentClient) -> Result<(), Failure> {
-        while let Some(asked) = self.open.pop_front() {
+        while let Some(question) = self.open.pop_front() {
             (self.say)("no\n");
-            decide(client, &asked.consent_id, pb::ConsentDecision::No).await?;
+            decide(client, &question.consent_id, pb::ConsentDecision::No).await?;
         }
         Ok(())
     }
@@ -186,17 +186,17 @@ impl Desk {
 }
 
 /// Prints what is pending.
-pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure> {
+pub(super) fn pending(context: &Context, address: &DaemonAddress) -> Result<ExitCode, Failure> {
     let as_json = context.call.json;
-    by_daemon(&at.socket(context)?, (), async |channel, ()| {
+    by_daemon(&address.socket(context)?, (), async |channel, ()| {
         let request = pb::WatchRequest {
             pending_only: true,
             ..pb::WatchRequest::default()
         };
         let news = ConsentClient::new(channel).watch(request).await;
         let mut news = news.map_err(connect::refused)?.into_inner();
-        while let Some(told) = news.message().await.map_err(connect::refused)? {
-            let Some(News::Pending(pending)) = told.news else {
+        while let Some(message) = news.message().await.map_err(connect::refused)? {
+            let Some(News::Pending(pending)) = message.news else {
                 continue;
             };
             if as_json {
@@ -212,12 +212,12 @@ pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure
 /// Answers one question by its id.
 pub(super) fn by_id(
     context: &Context,
-    at: &Where,
+    address: &DaemonAddress,
     id: &str,
     decision: pb::ConsentDecision,
 ) -> Result<ExitCode, Failure> {
     let as_json = context.call.json;
-    let counted = by_daemon(&at.socket(context)?, (), async |channel, ()| {
+    let counted = by_daemon(&address.socket(context)?, (), async |channel, ()| {
         decide(&mut ConsentClient::new(channel), id, decision).await
     })?;
     if as_json {
@@ -226,7 +226,7 @@ pub(super) fn by_id(
         output::text(&format!("answered: {}\n", word(decision)));
     } else {
         output::stderr(
-            "hookjail: no such question is open: it was answered, or nobody waits any more",
+            "hookjail: no open question has this id: the question was answered or withdrawn",
         );
     }
     Ok(success(counted))
@@ -238,10 +238,10 @@ pub(in crate::cli) async fn asking<T>(
     request_id: String,
     answer: impl Future<Output = T>,
 ) -> T {
-    let asked = ask_about(channel, request_id).await;
+    let questions = ask_about(channel, request_id).await;
     let answer = answer.await;
-    if let Some(asked) = asked {
-        asked.abort();
+    if let Some(questions) = questions {
+        questions.abort();
     }
     answer
 }
@@ -264,9 +264,9 @@ async fn ask_about(channel: Channel, request_id: String) -> Option<tokio::task::
         let mut is_there = true;
         loop {
             let goes_on = tokio::select! {
-                told = news.message() => match told {
-                    Ok(Some(told)) => {
-                        desk.hear(told.news);
+                message = news.message() => match message {
+                    Ok(Some(message)) => {
+                        desk.hear(message.news);
                         true
                     }
                     Ok(None) | Err(_) => false,

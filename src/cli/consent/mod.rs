@@ -37,7 +37,7 @@ use hookjail_sandbox::{
     rootfs::{Root, View},
 };
 
-use self::{ask::Where, revoke::RevokeArgs};
+use self::{ask::DaemonAddress, revoke::RevokeArgs};
 pub(super) use self::{
     ask::asking,
     standing::{Book, Refused, Standing},
@@ -76,7 +76,7 @@ enum ConsentCommand {
     /// Answer a pending question with "always": run the hook, and remember
     Approve {
         #[command(flatten)]
-        at: Where,
+        at: DaemonAddress,
         /// Answer "yes, this once" instead
         #[arg(long)]
         once: bool,
@@ -86,7 +86,7 @@ enum ConsentCommand {
     /// Answer a pending question with "no"
     Deny {
         #[command(flatten)]
-        at: Where,
+        at: DaemonAddress,
         /// The question's id
         id: String,
     },
@@ -102,14 +102,14 @@ enum ConsentCommand {
     /// List the questions that wait for an answer
     Pending {
         #[command(flatten)]
-        at: Where,
+        at: DaemonAddress,
     },
     /// Take a consent back, those within a directory, or all
     Revoke(RevokeArgs),
     /// Show each question of a daemon as it comes, and answer it
     Watch {
         #[command(flatten)]
-        at: Where,
+        at: DaemonAddress,
     },
 }
 
@@ -118,23 +118,27 @@ impl ConsentArgs {
         let config = || context.load();
         match self.command {
             ConsentCommand::Allow { bounds, command } => bounds.allow(context, command),
-            ConsentCommand::Approve { at, once, id } => {
+            ConsentCommand::Approve {
+                at: address,
+                once,
+                id,
+            } => {
                 let decision = if once {
                     pb::ConsentDecision::Once
                 } else {
                     pb::ConsentDecision::Always
                 };
-                ask::by_id(context, &at, &id, decision)
+                ask::by_id(context, &address, &id, decision)
             }
-            ConsentCommand::Deny { at, id } => {
-                ask::by_id(context, &at, &id, pb::ConsentDecision::No)
+            ConsentCommand::Deny { at: address, id } => {
+                ask::by_id(context, &address, &id, pb::ConsentDecision::No)
             }
             ConsentCommand::Export => export(&config()?),
             ConsentCommand::Import { file } => import(&config()?, context, &file),
             ConsentCommand::List => list(&config()?, context),
-            ConsentCommand::Pending { at } => ask::pending(context, &at),
+            ConsentCommand::Pending { at: address } => ask::pending(context, &address),
             ConsentCommand::Revoke(revoke) => revoke.run(&config()?, context),
-            ConsentCommand::Watch { at } => ask::watch(context, &at),
+            ConsentCommand::Watch { at: address } => ask::watch(context, &address),
         }
     }
 }
@@ -143,20 +147,19 @@ impl ConsentArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "For one command")]
 pub(super) struct Bounds {
-    /// An argument of the command that names data to it, such as a file that it formats: whatever the file contains
+    /// An argument that names data, such as a file to format, allowed with any content
     #[arg(long, requires = "command", value_name = "FILE")]
     data: Vec<OsString>,
-    /// The profile that the command may run under
+    /// The profile under which the command may run
     #[arg(long, default_value = "strict", requires = "command")]
     profile: String,
-    /// When the consent ends, for example 2d or 2030-01-31
+    /// The end of the consent, for example 2d or 2030-01-31
     #[arg(long, requires = "command", value_name = "TIME", value_parser = hookjail_client::times::future)]
     until: Option<Timestamp>,
-    /// Below which directory it counts [default: everywhere]
+    /// The directory below which the consent is valid [default: everywhere]
     #[arg(long, requires = "command", value_name = "DIR")]
     within: Option<PathBuf>,
-    /// Where the command starts: what it names relative to that is looked for there [default: the directory of --within, else the
-    /// current one]
+    /// The directory in which the command starts and relative paths are resolved [default: that of --within, else the current one]
     #[arg(long, requires = "command", value_name = "DIR")]
     working_dir: Option<PathBuf>,
 }
@@ -185,7 +188,7 @@ pub(super) struct Terms {
     /// The command's arguments that name data.
     pub(super) data: Vec<OsString>,
     pub(super) profile: String,
-    /// Where the command starts; `None` = in `within`, else here.
+    /// The directory in which the command starts; `None` = `within`, else the current one.
     pub(super) starts_in: Option<PathBuf>,
     pub(super) until: Option<Timestamp>,
     pub(super) within: Option<PathBuf>,
@@ -320,7 +323,7 @@ fn bound(
     let command = command_line(argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
     if let Some(other) = terms.data.iter().find(|it| !program.data.contains(it)) {
         let message = format!(
-            "`{}` is no argument that the command is given: it is not there, or the program is known to execute it",
+            "`{}` cannot be data: the command has no such argument, or its program is known to execute it",
             Path::new(other).display()
         );
         return Err(Failure::new(message));
@@ -407,8 +410,8 @@ fn allow(
 pub(super) fn other_list(context: &Context) -> Option<String> {
     let socket = server::daemon(&context.call, None)?;
     let owner = socket.metadata().ok()?.uid();
-    let own = nix::unistd::geteuid().as_raw();
-    (owner != own).then(|| {
+    let caller = nix::unistd::geteuid().as_raw();
+    (owner != caller).then(|| {
         let socket = socket.display();
         let who = if owner == 0 {
             "root".to_owned()
@@ -416,7 +419,7 @@ pub(super) fn other_list(context: &Context) -> Option<String> {
             format!("uid {owner}")
         };
         format!(
-            "hookjail: this is your own list; the daemon at `{socket}`, which serves your runs, goes by that of {who}, who has to allow it there"
+            "hookjail: this is your own list. The daemon at `{socket}` serves your runs by the list of {who}; let {who} allow it there"
         )
     })
 }
@@ -428,14 +431,15 @@ pub(super) fn named_by_git(paths: &[PathBuf]) -> Option<String> {
         .map(|path| path.display().to_string())
         .collect();
     let list = paths.join(", ");
-    (!paths.is_empty()).then(|| format!("git's configuration names {list}; the hook can read them"))
+    (!paths.is_empty())
+        .then(|| format!("git's configuration names {list}, which the hook can read"))
 }
 
 /// Returns the warning about a script that does not find its own place.
 pub(super) fn displaced_script(script: &Path, profile: &str) -> String {
     format!(
-        "`{}` asks for its own place, and under profile {profile} that is a copy's: its project is not there; \
-         allow it under workspace-rw, or another profile with `view = \"own\"`",
+        "`{}` looks for its own path, but profile {profile} runs a copy; \
+         allow it under workspace-rw or one with `view = \"own\"`",
         script.display()
     )
 }
@@ -446,7 +450,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     let BoundConsent {
         entry,
         git,
-        given,
+        given: copied,
         policy,
         scripts: _,
         unbound,
@@ -497,9 +501,9 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     if let Some(line) = named_by_git(git) {
         rows.line(line);
     }
-    for file in given {
+    for file in copied {
         rows.line(format!(
-            "a changed `{file}` needs a new consent; if the program only reads or formats it: --data {file}"
+            "a changed `{file}` needs a new consent; pass `--data {file}` if the program only reads or formats it"
         ));
     }
     rows.print();

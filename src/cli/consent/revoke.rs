@@ -38,7 +38,7 @@ pub(super) struct RevokeArgs {
     /// Every consent
     #[arg(long, conflicts_with_all = ["within", "command"])]
     all: bool,
-    /// Those for this directory or one below it, and those whose program or script lies there
+    /// The consents for this directory or one below it, and those whose program or script lies there
     #[arg(long, conflicts_with = "command", value_name = "DIR")]
     within: Option<PathBuf>,
     /// Do not ask

@@ -33,11 +33,11 @@ pub(in crate::cli) struct Book<'a> {
 pub(in crate::cli) struct Standing {
     /// The consents that would make it run, with the bounds of those that it has.
     pub(in crate::cli) bound: Vec<BoundConsent>,
-    /// Why it is refused, and the difference of what changed; `None` = it runs.
+    /// The reason why it is refused, and the difference of the change; `None` = it runs.
     pub(in crate::cli) refused: Option<Refused>,
 }
 
-/// Why a command is refused.
+/// The reason why a command is refused.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Refused {
     /// The difference to what was approved, unified; empty where that text is not kept.
@@ -82,14 +82,14 @@ impl<'a> Book<'a> {
             let mut spellings = bound.iter().map(|it| &it.entry.command);
             spellings.any(|command| *command == entry.command)
         };
-        let given = self.list.entries().iter().rev().filter(spelled);
-        let mut given = given.filter(|it| it.profile.as_deref() == Some(&terms.profile));
-        if let Some(given) = given.find(|it| it.is_for(workspace, workspace)) {
+        let consents = self.list.entries().iter().rev().filter(spelled);
+        let mut consents = consents.filter(|it| it.profile.as_deref() == Some(&terms.profile));
+        if let Some(consents) = consents.find(|it| it.is_for(workspace, workspace)) {
             let is_over = |end: &Timestamp| *end <= Timestamp::now();
             let terms = Terms {
-                data: given.data.iter().map(Into::into).collect(),
-                until: given.expires_at.filter(|end| !is_over(end)),
-                within: given.working_dir_scope.clone(),
+                data: consents.data.iter().map(Into::into).collect(),
+                until: consents.expires_at.filter(|end| !is_over(end)),
+                within: consents.working_dir_scope.clone(),
                 ..terms
             };
             // An argument that was data and is gone is no reason to refuse the question.
@@ -147,13 +147,13 @@ impl<'a> Book<'a> {
         let (references, approved) = (&self.config.references, &self.approved);
         let (why, diff) = match self.check(bound, workspace) {
             Check::Hit => return None,
-            Check::Missing => ("it is not allowed yet".to_owned(), String::new()),
-            Check::Expired => ("its consent has ended".to_owned(), String::new()),
+            Check::Missing => ("not allowed yet".to_owned(), String::new()),
+            Check::Expired => ("its consent has expired".to_owned(), String::new()),
             Check::Changed { path, was, .. } => {
                 let diff = was.as_ref().map(|was| self.script_diff(bound, was, &path));
                 let why = match was {
                     Some(_) => format!("`{path}` changed since it was allowed"),
-                    None => format!("`{path}` was no part of it when it was allowed"),
+                    None => format!("`{path}` was not part of the command when it was allowed"),
                 };
                 (why, diff.unwrap_or_default())
             }
@@ -179,15 +179,18 @@ impl<'a> Book<'a> {
     }
 
     /// Returns the consents that are limited to directories at or below one, with their commands' words; all of them for `None`.
-    pub(in crate::cli) fn given(&self, directory: Option<&Path>) -> Vec<(&Entry, Vec<OsString>)> {
+    pub(in crate::cli) fn consents(
+        &self,
+        directory: Option<&Path>,
+    ) -> Vec<(&Entry, Vec<OsString>)> {
         let is_asked = |entry: &&Entry| {
             let scope = entry.working_dir_scope.as_deref();
             !entry.is_unbound()
                 && entry.profile.is_some()
                 && directory.is_none_or(|it| scope.is_some_and(|scope| scope.starts_with(it)))
         };
-        let asked = self.list.entries().iter().filter(is_asked);
-        let words = asked.filter_map(|entry| {
+        let entries = self.list.entries().iter().filter(is_asked);
+        let words = entries.filter_map(|entry| {
             let words = shlex::split(&entry.command)?;
             Some((entry, words.into_iter().map(OsString::from).collect()))
         });

@@ -35,10 +35,10 @@ use super::{
     sources::{self, Elsewhere},
 };
 
-/// Allow the hooks of a project and of the user as their files are now, after a question; or one command.
+/// Allow the hooks of a project and of the user as their files are now, or one command.
 ///
-/// Shows each hook that is new or changed since it was allowed, with the difference of its script. With a command, allows
-/// that alone, without a question.
+/// Shows each hook that is new or changed since it was allowed, with the difference of its script, and asks.
+/// With a command, allows that command alone, without a question.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
@@ -48,7 +48,7 @@ pub(in crate::cli) struct AllowArgs {
     /// The project [default: that of the current directory]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Those of every project with allowed hooks, and every allowed command
+    /// The hooks of every project with allowed hooks, and every allowed command
     #[arg(long, conflicts_with = "directory")]
     all: bool,
     /// Exit with 1 if a hook would be refused, and allow nothing
@@ -74,10 +74,10 @@ struct Found {
     allowed: BTreeSet<String>,
     /// Commands that no consent can allow, and files that cannot be read, with the reasons.
     broken: BTreeSet<(String, String)>,
-    /// How many consents there are for directories that are gone.
+    /// The number of consents for directories that are gone.
     gone: BTreeMap<PathBuf, usize>,
     needed: Vec<Needed>,
-    /// How many commands of each runtime stay unconfined, in words, where some do.
+    /// The number of commands of each runtime that stay unconfined, in words, where some do.
     unconfined: Vec<(&'static str, String)>,
 }
 
@@ -120,11 +120,11 @@ impl Needed {
     }
 }
 
-/// How the confined hooks of the user and of the current directory's project stand.
+/// The state of the confined hooks of the user and of the current directory's project.
 pub(in crate::cli) struct Here {
     allowed: usize,
     pub(in crate::cli) refused: usize,
-    /// How many commands of each runtime stay unconfined, and what names them.
+    /// The number of commands of each runtime that stay unconfined, and the command that names them.
     pub(in crate::cli) unconfined: Vec<String>,
 }
 
@@ -217,7 +217,7 @@ fn question(needed: usize, locked: Option<&Verified>) -> String {
     let state = match locked.map(|it| &it.signer) {
         None if needed == 1 => "its files are now".to_owned(),
         None => "their files are now".to_owned(),
-        Some(None) => format!("{FILE} has them; it is not signed"),
+        Some(None) => format!("{FILE} has them, unsigned"),
         Some(Some(signer)) => format!("{FILE} has them, signed by {signer}"),
     };
     format!("Allow {commands} as {state}? [y/N] ")
@@ -233,7 +233,7 @@ pub(super) fn project(directory: &Path) -> Result<PathBuf, Failure> {
         return Ok(path);
     }
     Err(Failure::new(format!(
-        "`{name}` is not a directory; to allow a command: hookjail allow -- CMD"
+        "`{name}` is not a directory; allow a command with: hookjail allow -- CMD"
     )))
 }
 
@@ -282,7 +282,7 @@ impl Looked {
     }
 }
 
-/// Where hooks are looked for.
+/// The places where hooks are looked for.
 struct Place {
     /// Whether in every project with allowed hooks, and at every allowed command.
     all: bool,
@@ -489,7 +489,7 @@ impl Found {
 
     /// Adds the commands of the list that are limited to directories at or below one, or all of them.
     fn list(&mut self, book: &Book<'_>, directory: Option<&Path>) {
-        for (entry, words) in book.given(directory) {
+        for (entry, words) in book.consents(directory) {
             let profile = entry.profile.clone().unwrap_or_default();
             let scope = entry.working_dir_scope.clone();
             let has = |it: &Needed| {
@@ -588,7 +588,7 @@ impl Found {
         }
         for (directory, consents) in &self.gone {
             let directory = directory.display();
-            text.add(format!("{directory} is gone; consents for it: {consents}"));
+            text.add(format!("{directory} is gone (consents for it: {consents})"));
         }
         for line in self.unconfined() {
             text.add(line);

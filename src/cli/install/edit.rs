@@ -141,10 +141,10 @@ fn written(text: &str, start: usize, value: &str, style: ScalarStyle) -> Option<
         ScalarStyle::DoubleQuoted => {
             let mut is_escaped = false;
             let mut inner = rest.strip_prefix('"')?.char_indices();
-            let end = inner.find_map(|(at, c)| {
+            let end = inner.find_map(|(position, c)| {
                 let is_end = c == '"' && !is_escaped;
                 is_escaped = c == '\\' && !is_escaped;
-                is_end.then_some(at)
+                is_end.then_some(position)
             });
             end? + 2
         }

@@ -107,7 +107,7 @@ impl Fetch {
     /// Returns the remark for packages that are not fetched.
     pub(super) fn remark(&self) -> String {
         format!(
-            "takes a network once: packages come from the network, which the profile lacks; fetch them once: hookjail run --profile \
+            "takes a network once: packages come from the network, which the profile lacks; run once: hookjail run --profile \
              {PROFILE} -- {}",
             self.line()
         )
@@ -266,7 +266,7 @@ mod tests {
         for (text, expected) in [
             ("npx prettier --check .", "--package prettier --call true"),
             (
-                "cat | npx -y @biomejs/biome@2 check; true",
+                "cat | npx -y @biomejs/biome@2 check; exit 0",
                 "--package @biomejs/biome@2 --call true",
             ),
             (

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::settings::Empty;
 use crate::cli::Context;
 
-/// The profile for hosts without mount namespaces: it confines alike, and hooks can change what git, agents and editors run.
+/// The profile for hosts without mount namespaces. Under this profile hooks are confined alike, but can change what git, agents and editors run.
 pub(super) const WITHOUT_NAMESPACES: &str = "develop-open-git";
 
 /// A host that does not confine hooks under a profile.

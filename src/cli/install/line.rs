@@ -51,8 +51,8 @@ impl LineForm<'_> {
         let mut words = ["--as", self.runtime, "--profile", self.profile]
             .map(str::to_owned)
             .to_vec();
-        if let Some(own) = self.timeout {
-            let span = Span(own.saturating_sub(TIMEOUT_MARGIN.min(own / 10)));
+        if let Some(limit) = self.timeout {
+            let span = Span(limit.saturating_sub(TIMEOUT_MARGIN.min(limit / 10)));
             words.extend(["--timeout".to_owned(), span.to_string()]);
         }
         if let Some(point) = self.point {
@@ -144,9 +144,10 @@ impl Reader<'_> {
             Ok(profile) => profile,
             Err(why) => return Reading::Doubtful(why),
         };
-        let given = shlex::try_join(self.form.variables.iter().map(String::as_str));
-        let given = given.map_or_else(|_| String::new(), |given| format!("{given} "));
-        let command = command.strip_prefix(&given).unwrap_or(command);
+        let variables = shlex::try_join(self.form.variables.iter().map(String::as_str));
+        let variables =
+            variables.map_or_else(|_| String::new(), |variables| format!("{variables} "));
+        let command = command.strip_prefix(&variables).unwrap_or(command);
         let is_one = !by_a_shell
             || within_a_shell(command).is_some()
             || words(command, self.value).is_some();
@@ -176,7 +177,7 @@ impl Reader<'_> {
     ///
     /// Returns the difference.
     fn profile(&self, words: &[String]) -> Result<String, String> {
-        let (program, options) = words.split_first().ok_or("it is blank")?;
+        let (program, options) = words.split_first().ok_or("the line is blank")?;
         if !(self.is_this)(Path::new(program)) {
             return Err(format!("`{program}` is not this hookjail"));
         }
@@ -193,10 +194,10 @@ impl Reader<'_> {
         if !rest.eq(["--start", "--"]) || point.is_some() && form.point.is_none() {
             return Err(others());
         }
-        if let Some(own) = form.point
-            && point != Some(own)
+        if let Some(expected) = form.point
+            && point != Some(expected)
         {
-            return Err(format!("its `--point` is not `{own}`"));
+            return Err(format!("its `--point` is not `{expected}`"));
         }
         if !(self.is_profile)(profile) {
             return Err(format!("its profile `{profile}` does not exist"));
@@ -204,7 +205,7 @@ impl Reader<'_> {
         let timeout = timeout.map(parse_span).transpose();
         let timeout = timeout.map_err(|_| others())?;
         let is_in_time = match (timeout, form.timeout) {
-            (Some(timeout), Some(own)) => !timeout.is_zero() && timeout < own,
+            (Some(timeout), Some(limit)) => !timeout.is_zero() && timeout < limit,
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
@@ -237,9 +238,9 @@ pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
         return None;
     }
     let (_, command) = line.split_once(" -- ")?;
-    let given = shlex::try_join(variables.iter().map(String::as_str)).ok()?;
-    let given = format!("{given} ");
-    let command = command.strip_prefix(&given).unwrap_or(command);
+    let prefix = shlex::try_join(variables.iter().map(String::as_str)).ok()?;
+    let prefix = format!("{prefix} ");
+    let command = command.strip_prefix(&prefix).unwrap_or(command);
     Some(within_a_shell(command).unwrap_or_else(|| command.to_owned()))
 }
 
@@ -285,7 +286,7 @@ fn unconfined(text: &str) -> Reading {
         }
     };
     if words.iter().enumerate().any(runs) {
-        let why = "it starts hookjail in another way than `hookjail install` does";
+        let why = "the line starts hookjail in another way than `hookjail install` does";
         return Reading::Doubtful(why.to_owned());
     }
     Reading::Plain
@@ -359,7 +360,7 @@ mod tests {
                 let confined = form.of_line(line, is_one_command).unwrap();
                 assert!(confined.starts_with(&start), "{confined}");
                 let back = original(&confined, &[]).unwrap();
-                // What a shell was asked to run a shell for is run by it as well.
+                // A shell's command that starts a shell may have been the inner shell's command alone.
                 assert!(may_have_been(&back, line), "{back:?} {line:?}");
             }
             assert_eq!(original(line, &[]), None);
@@ -390,7 +391,7 @@ mod tests {
         let guard = "\"$CLAUDE_PROJECT_DIR\"/guard.sh -x";
         let written = [
             form.of_line(guard, true),
-            form.of_line("a | b; c", false),
+            form.of_line("a | b;c", false),
             LineForm {
                 timeout: Some(Duration::from_secs(10)),
                 ..form.clone()
@@ -469,7 +470,7 @@ mod tests {
             assert_eq!(reader.line(plain, true), Reading::Plain, "{plain}");
         }
         // Words to a runtime that has no shell.
-        let split = form.of_line("a ; b", true).unwrap();
+        let split = form.of_line("a ;b", true).unwrap();
         assert_eq!(reader.line(&split, false), confined());
         assert_ne!(reader.line(&split, true), confined());
         let words = form.of_words(&["a;".to_owned(), "--".to_owned()]);
@@ -502,7 +503,7 @@ mod tests {
     fn a_line_goes_to_the_shell_that_its_runtime_has_or_to_none() {
         let program = ["/opt/hookjail-run".to_owned()];
         let line = "[[ -f .env ]] && exit 2; exit 0";
-        let by = |shell| {
+        let confined_for = |shell| {
             LineForm {
                 program: &program,
                 shell,
@@ -511,13 +512,13 @@ mod tests {
             .of_line(line, false)
             .unwrap()
         };
-        let bash = by(Some("/bin/bash"));
+        let bash = confined_for(Some("/bin/bash"));
         assert!(
             bash.ends_with(" -- /bin/bash -c '[[ -f .env ]] && exit 2; exit 0'"),
             "{bash}"
         );
         assert_eq!(original(&bash, &[]).as_deref(), Some(line));
-        assert!(by(None).ends_with(" -- [[ -f .env ]] && exit 2; exit 0"));
+        assert!(confined_for(None).ends_with(" -- [[ -f .env ]] && exit 2; exit 0"));
         assert!(!may_have_been(line, "[[ -f .env ]]"));
     }
 

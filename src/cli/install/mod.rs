@@ -80,7 +80,7 @@ pub(super) struct InstallArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Name settings without a required hook, or with a changed one, and change nothing; exits with 1 then
+    /// Name settings without a required hook, or with a changed one, and change nothing; exit with 1 if any
     ///
     /// Where the administrator's files require no hook of the runtime, hooks that are not confined are named.
     #[arg(long, conflicts_with_all = ["dry_run", "uninstall", "yes"])]
@@ -88,13 +88,13 @@ pub(super) struct InstallArgs {
     /// Put back what was there before
     #[arg(long, conflicts_with = "profile")]
     uninstall: bool,
-    /// The profile that the hooks run under
+    /// The profile under which the hooks run
     #[arg(long, default_value = PROFILE)]
     profile: String,
-    /// This file, and no other [default: those of the user and of the project in the current directory]
+    /// This file, and no other [default: the files of the user and of the project in the current directory]
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Have the runtime hand every line to hookjail by one variable of the user's settings, and rewrite no line of a shell
+    /// Confine every line of a shell by one variable of the user's settings, and rewrite no line
     #[arg(long, conflicts_with = "settings")]
     shell_prefix: bool,
     /// Confine the hooks of sessions in this project for this user alone, by one variable of the project's private settings
@@ -218,7 +218,7 @@ impl InstallArgs {
         self.find_prefix(context, config, project)?;
         let home = context.call.paths.home.as_deref();
         let sharing = match self.shared {
-            Some(absent) => Sharing::asked(absent, home)?,
+            Some(absent) => Sharing::requested(absent, home)?,
             None => Sharing::by_default(home),
         };
         let (runtime, named) = (self.runtime.runtime, self.settings.clone());
@@ -254,14 +254,14 @@ impl InstallArgs {
                 None => settings::none_found(runtime, context, project),
             });
         }
-        // Only the list says which commands a question is about.
+        // Only the list shows which commands a question is about.
         let can_ask = self.yes || (!context.call.json && io::stdin().is_terminal());
         if self.dry_run || !can_ask || count(&planned, &elsewhere) == 0 {
             if !context.call.json {
                 show(&planned, &elsewhere, self.verbose);
             }
             if !self.dry_run && count(&planned, &elsewhere) > 0 {
-                let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
+                let message = "nothing was changed; pass --yes to make these changes, or --dry-run to only show them";
                 return Err(Failure::new(message));
             }
             self.report(context, (&planned, &elsewhere), None);
@@ -418,8 +418,8 @@ impl InstallArgs {
         // The project cannot be a workspace, so every run under a profile for projects would be refused.
         let closed = closed.map(|why| format!("`{}` {why}", project.display()));
         // A runtime joins the variables of all its files.
-        let mut asked = files.iter().filter(|_| !self.uninstall);
-        let steered = asked.find_map(SettingsFile::steers_hookjail);
+        let mut read = files.iter().filter(|_| !self.uninstall);
+        let steered = read.find_map(SettingsFile::steers_hookjail);
         let steered = steered.or_else(|| {
             let runtime = (!self.uninstall).then_some(self.runtime.runtime)?;
             settings::steering_environment(runtime, project)
@@ -528,7 +528,7 @@ impl InstallArgs {
     ///
     /// # Errors
     ///
-    /// Fails where the answer is no, or nobody can be asked.
+    /// Fails where the answer is no, or no question can be asked.
     fn choose_profile(&mut self, context: &Context) -> Result<(), Failure> {
         if self.profile != PROFILE {
             return Ok(());
@@ -601,8 +601,8 @@ impl InstallArgs {
         Ok(fetched)
     }
 
-    /// Fetches packages for the hooks of a project, or for the user's hooks everywhere: in an empty directory, far from whatever a
-    /// project configures about packages. Returns those that are there now.
+    /// Fetches packages for the hooks of a project, or for the user's hooks everywhere. Fetches in an empty directory, far from any
+    /// project's configuration of packages. Returns the packages that are there now.
     fn fetch_all(
         &self,
         config: &Config,
@@ -664,7 +664,7 @@ impl InstallArgs {
         let is_wide = change.is_wide() && self.runtime.is_guard(&step.hook);
         let report = match is_wide {
             true => Ok(RehearsalReport::passing(
-                "not rehearsed: it declares more than the usual profile",
+                "not rehearsed: the hook declares more than the usual profile",
             )),
             false => self.rehearsed(config, file, &step.hook, (change, is_compared)),
         };

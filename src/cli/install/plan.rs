@@ -36,7 +36,7 @@ use super::{
     unserved,
 };
 
-/// Why a line with hookjail in it is not handed to hookjail.
+/// The reason why a line with hookjail in it is not handed to hookjail.
 const CONFINED_TWICE: &str =
     "its own line confines it, which cannot be confined again; take that back first: --uninstall";
 
@@ -109,7 +109,7 @@ pub(super) struct SettingsChange {
     pub(super) is_bare: bool,
     /// The fetches of its packages.
     pub(super) fetches: BTreeSet<Fetch>,
-    /// Why a line that is confined already is refused.
+    /// The reason why a line that is confined already is refused.
     pub(super) refused: Option<Refused>,
     /// Remarks for the user.
     pub(super) remarks: Vec<String>,
@@ -169,12 +169,12 @@ impl Planned {
             {
                 if change.is_switched() {
                     step.becomes = Becomes::Kept(
-                        "declares other needs now; agree at a terminal, or by --yes --declared",
+                        "declares other needs now; answer yes at a terminal, or pass --yes --declared",
                     );
                     continue;
                 }
                 step.becomes = Becomes::Left(format!(
-                    "`{}` declares more than profile {PROFILE}: {}; agree at a terminal, or by --yes --declared",
+                    "`{}` declares more than profile {PROFILE}: {}; answer yes at a terminal, or pass --yes --declared",
                     declares.file.display(),
                     declares.wider.join("; ")
                 ));
@@ -278,10 +278,10 @@ impl Planner<'_> {
             Action::Command(Command::Argv(words)) => {
                 let words = words.iter().map(|word| word.to_str().map(str::to_owned));
                 let words: Option<Vec<String>> = words.collect();
-                self.words(file, hook, &words.ok_or("it is not UTF-8")?)
+                self.words(file, hook, &words.ok_or("the command is not UTF-8")?)
             }
             Action::Http(_) => Ok(Becomes::Kept(
-                "the runtime posts it itself, wherever it says; `hookjail install` changes commands alone",
+                "the runtime posts it itself, to its URL; `hookjail install` changes commands alone",
             )),
             Action::Approve(_)
             | Action::Builtin(_)
@@ -316,7 +316,7 @@ impl Planner<'_> {
         }
         let style = self.runtime.runtime.mode.defaults(&hook.point).command;
         let shell = match (own_shell, style) {
-            (Some(own), _) => Some(own.to_str().ok_or("its shell is not UTF-8")?),
+            (Some(shell), _) => Some(shell.to_str().ok_or("its shell is not UTF-8")?),
             (None, CommandStyle::Shell { program, .. }) => Some(program),
             (None, CommandStyle::Argv) => None,
         };
@@ -366,7 +366,7 @@ impl Planner<'_> {
         let program = program()?;
         let form = self.form((&program, granted), hook, shell, &variables);
         let after = form.of_line(&bare, is_one_command);
-        let after = after.ok_or("it has a NUL byte")?;
+        let after = after.ok_or("the line has a NUL byte")?;
         let argument = argument.or_else(|| self.sharing.argument(file, &hook.point));
         let after = match shared.zip(argument) {
             Some(((shared, program), argument)) if shell.is_some() => {
@@ -457,7 +457,7 @@ impl Planner<'_> {
     ) -> Result<Option<String>, String> {
         let words = program()?;
         let written = words.first().map(Path::new).unwrap_or(Path::new(""));
-        // By another path a hook, or whoever changes the project, may have put something else there by the time it is called.
+        // At another path a hook, or a process that changes the project, may put another program before the call.
         let programs = [written.to_owned(), written.with_file_name(WHOLE)];
         let is_this = |path: &Path| programs.iter().any(|it| it.as_os_str() == path.as_os_str());
         let is_profile = |name: &str| self.policy(name).is_some();
@@ -469,7 +469,7 @@ impl Planner<'_> {
         }) {
             Reading::Confined(profile) => Ok(Some(profile)),
             Reading::Doubtful(why) => Err(format!(
-                "it is NOT confined: {why}; put the hook's own command there, and install again"
+                "the command is NOT confined: {why}; put the hook's own command there, and install again"
             )),
             Reading::Plain => Ok(None),
         }
@@ -540,7 +540,7 @@ impl Planner<'_> {
         needs.unwrap_or(self.profile)
     }
 
-    /// Returns whether a confined line keeps its profile. It does not where its hook declares other needs now.
+    /// Returns whether a confined line keeps its profile: not where its hook declares other needs now.
     fn keeps(&self, profile: &str, declared: &Result<Option<Statement>, String>) -> bool {
         let declared = declared.as_ref().ok().and_then(Option::as_ref);
         let needs = declared.and_then(|it| it.profile.as_deref());
@@ -660,9 +660,9 @@ impl Planner<'_> {
             remarks.extend(git.filter(|_| unserved::asks_git(&before(hook), entry)));
             let displaced = bound.displaced();
             remarks.extend(displaced.map(|it| consent::displaced_script(it, profile)));
-            let given = bound.given.iter();
-            remarks.extend(given.map(|file| format!(
-                "a changed `{file}` needs a new consent, and the hook is given a copy of it; if its program only reads or formats it: \
+            let copied = bound.given.iter();
+            remarks.extend(copied.map(|file| format!(
+                "a changed `{file}` needs a new consent, and the hook is given a copy of it. If its program only reads or formats it: \
                  hookjail allow --data {file} --profile {profile} -- CMD"
             )));
         }
@@ -761,7 +761,7 @@ pub(super) fn own_program() -> Option<String> {
 
 /// Returns the path of hookjail for settings, as a runtime's `PATH` may differ from its user's.
 ///
-/// It is that of `hookjail-run` where that lies beside this program.
+/// Returns the path of `hookjail-run` where that lies beside this program.
 pub(super) fn program() -> Result<Vec<String>, String> {
     let path =
         env::current_exe().map_err(|error| format!("hookjail's own path is not known: {error}"))?;
@@ -779,7 +779,7 @@ pub(super) fn program() -> Result<Vec<String>, String> {
         Ok(vec![path, "run".to_owned()])
     } else {
         Err(format!(
-            "hookjail's own program is `{path}`; settings know it by the name `{WHOLE}` alone"
+            "hookjail's own program is `{path}`, and settings recognise only the name `{WHOLE}`; rename it"
         ))
     }
 }

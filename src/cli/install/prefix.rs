@@ -36,7 +36,7 @@ use super::{
 /// The member of settings with variables.
 const ENV: &str = "env";
 
-/// Returns the path of the program that a runtime hands its lines to: it takes no argument but the line.
+/// Returns the path of the program to which a runtime hands its lines, each as the only argument.
 ///
 /// Private settings of projects have one for each profile.
 fn path(config: &Config, runtime: Adopted, local: Option<&str>) -> PathBuf {
@@ -265,11 +265,13 @@ impl InstallArgs {
             true => it.file.is_local(),
             false => !it.file.is_projects,
         };
-        let Some(own) = planned.iter_mut().find(is_place) else {
+        let Some(place) = planned.iter_mut().find(is_place) else {
             let user = runtime.settings.user.first().copied().unwrap_or_default();
             return Err(Failure::new(match self.local {
-                true => "the project's private settings are not read; mend them, and install again"
-                    .to_owned(),
+                true => {
+                    "the project's private settings are not read; repair them, and install again"
+                        .to_owned()
+                }
                 false => {
                     format!("`{user}` is not in the home; make it with `{{}}`, and install again")
                 }
@@ -277,10 +279,10 @@ impl InstallArgs {
         };
         let is_replaced = |now: &Path| is_own(config, runtime, now);
         let value = prefix.launcher.display().to_string();
-        let edit = insertion(own.file.plain_body(), (variable, &value), is_replaced);
-        own.prefix = edit.map_err(Failure::new)?;
-        if own.prefix.is_some() {
-            if let Some(why) = own.file.why_kept() {
+        let edit = insertion(place.file.plain_body(), (variable, &value), is_replaced);
+        place.prefix = edit.map_err(Failure::new)?;
+        if place.prefix.is_some() {
+            if let Some(why) = place.file.why_kept() {
                 return Err(Failure::new(why));
             }
             let mut twice = planned.iter().filter(|it| it.is_confined_twice());
@@ -344,7 +346,7 @@ pub(super) fn cover(
                 refused,
             }),
             Err(why) => {
-                loose.why = format!("it cannot be allowed, and is refused: {why}");
+                loose.why = format!("refused, as it cannot be allowed: {why}");
                 elsewhere.loose.insert(Loose {
                     line: None,
                     ..loose

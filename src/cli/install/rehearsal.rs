@@ -76,7 +76,7 @@ pub(super) struct Lacking {
 pub(super) struct RehearsalReport {
     /// Whether the profile refuses files that it uses.
     pub(super) is_refused: bool,
-    /// Why the guard is left as it is.
+    /// The reason why the guard is left as it is.
     pub(super) left: Option<String>,
     pub(super) remarks: Vec<String>,
 }
@@ -117,9 +117,9 @@ enum Agreement {
 }
 
 impl Agreement {
-    /// Compares an event's runs, each a pair that says whether the bare and whether the confined guard stops.
+    /// Compares an event's runs, each a pair: whether the bare guard stops, and whether the confined one does.
     ///
-    /// The bare guard may have a marker of earlier events, so that it warns no more, and the confined one has none yet: it
+    /// The bare guard may have a marker of earlier events, so that it warns no more. The confined one has none yet, and
     /// stops more often. A guard that confinement silences stops less often, even where it warns at first.
     fn of_runs(runs: impl Iterator<Item = (bool, bool)> + Clone) -> Self {
         let bare = runs.clone().filter(|(bare, _)| *bare).count();
@@ -183,7 +183,7 @@ impl Rehearsal<'_> {
                 }
             };
             return Ok(RehearsalReport::leaving(format!(
-                "it {without} without hookjail what it {with} under profile {}: {sample}",
+                "the guard {without} without hookjail what it {with} under profile {}: {sample}",
                 self.profile
             )));
         }
@@ -277,7 +277,7 @@ impl Rehearsal<'_> {
     ///
     /// They write to a layer over the workspace, or where there can be none to the workspace itself.
     fn runs(&self, payloads: &[String]) -> Result<Vec<Comparison>, String> {
-        match self.on(true).run(payloads) {
+        match self.runs_for(true).run(payloads) {
             Ok(runs) => Ok(runs),
             Err(Unrehearsed::Failed(why)) => Err(why),
             Err(Unrehearsed::NoLayer(why)) => {
@@ -286,7 +286,7 @@ impl Rehearsal<'_> {
                         "guards are rehearsed in the workspace itself, and what they write there stays";
                     output::stderr(&format!("{notice}: {why}; leave it out by --no-rehearsal"));
                 });
-                let ran = self.on(false).run(payloads);
+                let ran = self.runs_for(false).run(payloads);
                 ran.map_err(|it| match it {
                     Unrehearsed::Failed(why) | Unrehearsed::NoLayer(why) => why,
                 })
@@ -294,8 +294,8 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Returns the runs to be made, on a layer or in the workspace itself.
-    fn on(&self, is_layered: bool) -> Rehearsed<'_> {
+    /// Returns the runs to make, on a layer or in the workspace itself.
+    fn runs_for(&self, is_layered: bool) -> Rehearsed<'_> {
         Rehearsed {
             argv: self.argv,
             config: self.config.file.as_deref(),
@@ -368,7 +368,7 @@ fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> RehearsalRepo
             ..RehearsalReport::leaving(why)
         };
     }
-    let rehearsed = format!("rehearsed confined with {events} events: it stops {stops}");
+    let rehearsed = format!("rehearsed confined with {events} events: stops {stops}");
     let unseen = runs.iter().any(|run| run.refused.is_none());
     let unseen = unseen.then(|| "the files that it is refused cannot be observed here".to_owned());
     let is_refused = !reads.is_empty() || !writes.is_empty();
@@ -420,7 +420,10 @@ fn remarks(events: usize, runs: &[Comparison], is_partial: bool) -> Vec<String> 
     found.sort_unstable();
     found.dedup();
     if is_partial {
-        found.insert(0, "it stops some events confined, and not in each run");
+        found.insert(
+            0,
+            "the confined guard stops some events, and not in each run",
+        );
     }
     let writes = |written: fn(&Comparison) -> Option<&BTreeSet<String>>| -> BTreeSet<String> {
         runs.iter().filter_map(written).flatten().cloned().collect()
@@ -469,7 +472,7 @@ mod tests {
         let warns = [true, false, true];
         assert_eq!(agreement(never, warns), Agreement::Partial);
         assert_eq!(agreement([false, false, true], warns), Agreement::Partial);
-        // It never gets beyond the warning.
+        // The guard never gets beyond the warning.
         assert_eq!(agreement(warns, always), Agreement::Partial);
         assert_eq!(agreement(never, always), Agreement::Stricter);
         for same in [never, always, warns] {
@@ -505,7 +508,7 @@ mod tests {
             left(&[run(false, &reads), run(false, &[])]),
             "in the sandbox of profile develop it cannot read /home/a/rules and 1 more, and stops none of 2 events"
         );
-        let remarks = |stops| format!("rehearsed confined with 2 events: it stops {stops}");
+        let remarks = |stops| format!("rehearsed confined with 2 events: stops {stops}");
         // One that stops something sees its rules.
         let seeing = judge(&[run(true, &reads[..1]), run(false, &[])]);
         assert!(seeing.is_refused && seeing.left.is_none());
@@ -513,7 +516,7 @@ mod tests {
             seeing.remarks,
             [&*remarks(1), "in the sandbox it cannot read /home/a/rules"]
         );
-        // A refused write says nothing about decisions, unless the guard stops everything.
+        // A refused write proves nothing about decisions, unless the guard stops everything.
         let writes = [refused(false, "write /home/a/log")];
         let logger = judge(&[run(false, &writes), run(false, &[])]);
         assert!(logger.is_refused && logger.left.is_none());
@@ -596,8 +599,12 @@ mod tests {
         let remarks = remarks(7, &[other(), other()], true);
         assert_eq!(
             remarks[0],
-            "rehearsed with 7 events: it stops some events confined, and not in each run; its answers on stdout differ; \
-             only the bare run writes a"
+            [
+                "rehearsed with 7 events: the confined guard stops some events, and not in each run",
+                "its answers on stdout differ",
+                "only the bare run writes a"
+            ]
+            .join("; ")
         );
     }
 }

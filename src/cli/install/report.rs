@@ -22,7 +22,7 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct CheckedLines {
     pub(super) count: usize,
-    /// Those that hookjail refuses, with the reasons.
+    /// The hooks that hookjail refuses, with the reasons.
     pub(super) refused: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl InstallArgs {
             rows.row("stays", stays);
         }
         if is_done && self.uninstall {
-            let stays = "what was allowed, until `hookjail consent revoke`, and the journal";
+            let stays = "the consents, until `hookjail consent revoke`, and the journal";
             rows.row("stays", stays);
         }
         rows.each("note", note);
@@ -195,7 +195,7 @@ fn shared_remark(planned: &Planned) -> Option<String> {
     };
     let alone = runtime.shell_prefix.map_or("", |_| ", --local");
     Some(format!(
-        "shared settings: their lines start `{}`, to be committed with them; without hookjail {absent} (see --shared{alone})",
+        "shared settings: their lines start `{}`, to be committed with them. Without hookjail {absent} (see --shared{alone})",
         program?.below()
     ))
 }
@@ -242,7 +242,7 @@ fn show_step(text: &mut Lines, step: &InstallStep, is_verbose: bool) {
     }
 }
 
-/// Returns the line of an entry of a file, or of what is said about it.
+/// Returns the line of an entry of a file, or of a remark about it.
 pub(super) fn labelled(label: &str, value: &str) -> String {
     let style = Style::of_stdout();
     let padded = format!("{label:<10}");

@@ -28,7 +28,7 @@ pub(super) struct RequiredLines<'a> {
 pub(super) struct RequiredState {
     /// Entries of required hooks that are others than `install` writes, by name: changed ones, and those of former hooks.
     pub(super) changed: Vec<String>,
-    /// Why no hook of the file runs, or none as it must.
+    /// The reason why no hook of the file runs, or none as it must.
     pub(super) disabled: Option<String>,
     /// Required hooks without an entry.
     pub(super) missing: Vec<String>,

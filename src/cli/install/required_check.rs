@@ -64,7 +64,7 @@ impl InstallArgs {
             }
             output::line(&match all.iter().all(|(_, state)| is_whole(state)) {
                 true => format!("required hooks are in place: {}", lines.names().join(", ")),
-                false => format!("mend these settings: {mend}"),
+                false => format!("repair these settings: {mend}"),
             });
         }
         Ok(success(all.iter().all(|(_, state)| is_whole(state))))
@@ -110,7 +110,7 @@ impl InstallArgs {
         }
         if !self.yes {
             if context.call.json || !io::stdin().is_terminal() {
-                let message = "nothing was changed; say --yes to put required hooks there, or --dry-run to see them alone";
+                let message = "nothing was changed; pass --yes to put required hooks there, or --dry-run to only show them";
                 return Err(Failure::new(message));
             }
             if !agreed("Put these required hooks there? [y/N] ")? {

@@ -55,13 +55,13 @@ use hookjail_sandbox as sandbox;
 
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {
-    /// Where relative directories in it start: the project, or the user's home.
+    /// The directory where relative ones in it start: the project, or the user's home.
     pub(super) base: PathBuf,
     /// The path of its backup, out of the reach of projects and hooks.
     backup: PathBuf,
-    /// The directory that it was read from. Whatever has that directory's path later, it is written here.
+    /// The directory that the file was read from, and is written to even if another directory has the path later.
     directory: File,
-    /// Its owner and mode; those of its directory where it is made.
+    /// Owner and mode of the file, or of its directory where the file is made.
     metadata: Metadata,
     syntax: Syntax,
     switches: Switches,
@@ -139,8 +139,8 @@ pub(super) fn none_found(runtime: Adopted, context: &Context, project: &Path) ->
     let looked = users.chain(below(Some(project), runtime.settings.project));
     let looked: Vec<_> = looked.map(|place| place.display().to_string()).collect();
     let places = match looked.as_slice() {
-        [] => "its hooks are where its caller says".to_owned(),
-        looked => format!("there is none of {}", looked.join(", ")),
+        [] => "the caller names the places of its hooks".to_owned(),
+        looked => format!("no file at {}", looked.join(", ")),
     };
     Failure::new(format!(
         "no settings: {places}; name the file with --settings"
@@ -162,7 +162,7 @@ pub(super) fn found(
     let settings = runtime.settings;
     let users = below(home, settings.user).into_iter();
     let mut found: Vec<_> = users
-        .flat_map(|it| there(&it))
+        .flat_map(|it| files_at(&it))
         .map(|it| (it, None))
         .collect();
     let projects = projects
@@ -170,7 +170,7 @@ pub(super) fn found(
         .filter(|project| !home.is_some_and(|home| is_same(home, project)));
     for project in projects {
         let places = below(Some(project), settings.project).into_iter();
-        let places = places.flat_map(|it| there(&it));
+        let places = places.flat_map(|it| files_at(&it));
         found.extend(places.map(|it| (it, Some(project.clone()))));
     }
     found
@@ -189,7 +189,7 @@ pub(in crate::cli) fn project_around(
     let has_settings = |project: &&Path| {
         runtimes.iter().any(|runtime| {
             let places = below(Some(project), runtime.settings.project).into_iter();
-            places.flat_map(|it| there(&it)).next().is_some()
+            places.flat_map(|it| files_at(&it)).next().is_some()
         })
     };
     let found = around.find(has_settings);
@@ -454,7 +454,7 @@ impl Drop for Empty {
 }
 
 /// Returns the files that a place stands for.
-pub(super) fn there(place: &Path) -> Vec<PathBuf> {
+pub(super) fn files_at(place: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for component in place {
         let any = component.to_str().and_then(|it| it.strip_prefix('*'));
@@ -523,7 +523,7 @@ fn name(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
 }
 
-/// Returns the path of a file's backup. It is the same by whatever links the file was found.
+/// Returns the path of a file's backup, the same for all links that lead to the file.
 fn backup(config: &Config, path: &Path) -> PathBuf {
     let canonical = path.canonicalize();
     let path = canonical.as_deref().unwrap_or(path);
@@ -581,13 +581,13 @@ impl SettingsFile {
             return Ok(());
         };
         let shown = directory.display();
-        let real = directory
-            .canonicalize()
-            .map_err(|error| format!("it starts in `{shown}`, which cannot be opened: {error}"))?;
+        let real = directory.canonicalize().map_err(|error| {
+            format!("its working directory `{shown}` cannot be opened: {error}")
+        })?;
         match real.starts_with(&self.project) {
             true => Ok(()),
             false => Err(format!(
-                "it starts in `{}`, outside of the project `{}`; name a directory of the project there, and install again",
+                "its working directory `{}` is outside of the project `{}`; name a directory of the project there, and install again",
                 real.display(),
                 self.project.display()
             )),
@@ -657,10 +657,10 @@ impl SettingsFile {
         }
         Some(match self.runtime.absence_stops() {
             true => {
-                "shared settings: each user needs a consent of their own, and hookjail at this path; without it their guards deny (see --shared)"
+                "shared settings: each user needs a consent of their own, and hookjail at this path. Without it their guards deny (see --shared)"
             }
             false => {
-                "shared settings: each user needs a consent of their own, and hookjail at this path; without it their guards are OFF (see --shared)"
+                "shared settings: each user needs a consent of their own, and hookjail at this path. Without it their guards are OFF (see --shared)"
             }
         })
     }
@@ -677,8 +677,9 @@ impl SettingsFile {
 
     /// Returns whether git has the file of a project in its index.
     pub(super) fn is_committed(&self) -> bool {
-        let asked = || self.ask_git(&self.project, &["ls-files", "--error-unmatch"]) == Some(0);
-        self.is_projects && *self.is_committed.get_or_init(asked)
+        let is_indexed =
+            || self.ask_git(&self.project, &["ls-files", "--error-unmatch"]) == Some(0);
+        self.is_projects && *self.is_committed.get_or_init(is_indexed)
     }
 
     /// Returns the exit code of a question about the file.
@@ -699,8 +700,8 @@ impl SettingsFile {
 
     /// Returns a remark on the file where it was made and git would take it into a commit.
     pub(super) fn note(&self, project: &Path) -> Option<String> {
-        let asked = || self.ask_git(project, &["check-ignore", "--no-index", "--quiet"]);
-        (self.is_new.then(asked)? == Some(1)).then(|| {
+        let ignored = || self.ask_git(project, &["check-ignore", "--no-index", "--quiet"]);
+        (self.is_new.then(ignored)? == Some(1)).then(|| {
             let local = self.runtime.shell_prefix.map_or("", |it| it.local);
             format!("git does not ignore `{local}`; add it to `.git/info/exclude`")
         })
@@ -720,7 +721,7 @@ impl SettingsFile {
         }
         // For a user's hooks the value differs in each project.
         let is_projects =
-            self.is_projects && self.runtime.project_variables().any(|own| own == name);
+            self.is_projects && self.runtime.project_variables().any(|known| known == name);
         is_projects
             .then(|| self.base.to_str().map(str::to_owned))
             .flatten()
@@ -846,7 +847,8 @@ impl SettingsFile {
         // The mode is checked because root can write protected files.
         if !self.is_new && (self.metadata.mode() & 0o222 == 0 || !may_write(name(&self.path))) {
             return Some(
-                "it is read-only; make it writable (`chmod u+w`) if it is to be changed".to_owned(),
+                "the file is read-only; make it writable (`chmod u+w`) to have it changed"
+                    .to_owned(),
             );
         }
         let directory = match self.directory.metadata() {
@@ -859,13 +861,13 @@ impl SettingsFile {
                 "nothing can be made in `{directory}`, where it lies"
             ));
         }
-        let (own, owner) = (geteuid(), self.metadata.uid());
-        if !own.is_root() {
-            return (owner != own.as_raw())
-                .then(|| format!("it belongs to uid {owner}, and would be yours then"));
+        let (user, owner) = (geteuid(), self.metadata.uid());
+        if !user.is_root() {
+            return (owner != user.as_raw())
+                .then(|| format!("the file belongs to uid {owner}, and would be yours then"));
         }
         (owner != directory).then(|| {
-            format!("it belongs to uid {owner}, and its directory to uid {directory}; `chown` one of them")
+            format!("the file belongs to uid {owner}, and its directory to uid {directory}; `chown` one of them")
         })
     }
 
@@ -892,7 +894,7 @@ impl SettingsFile {
             Ok(_) if self.is_new => {
                 return Err(failed(
                     "make",
-                    &"another program has made it meanwhile; try again",
+                    &"another process made the file meanwhile; try again",
                 ));
             }
             read => read.map_err(|error| failed("read", &error))?,
@@ -901,7 +903,7 @@ impl SettingsFile {
         if now != self.text || owner != (self.metadata.uid(), self.metadata.gid()) {
             return Err(failed(
                 "change",
-                &"somebody has changed it meanwhile; try again",
+                &"another process changed the file meanwhile; try again",
             ));
         }
         let was = peek(&self.backup).ok();
@@ -926,7 +928,7 @@ impl SettingsFile {
             Some(was) if !keeps_backup && (is_removed || was == text) => {
                 fs::remove_file(&self.backup)
                     .map_err(|error| failed("remove the backup of", &error))?;
-                // Of an earlier version's change there is none.
+                // There is none for an earlier version's change.
                 drop(fs::remove_file(self.backup.with_extension(CHANGED)));
                 Ok(None)
             }

@@ -1,5 +1,5 @@
-//! A project's own program that starts hookjail, for settings that are shared: it has no user's path, and is a team's answer for
-//! those who have no hookjail.
+//! A project's own program that starts hookjail, for settings that are shared. The program has no user's path, and is a team's
+//! answer for members without hookjail.
 
 use std::{
     borrow::Cow,
@@ -23,7 +23,7 @@ use hookjail_contract::{
 use super::{
     line,
     plan::{Planned, own_program},
-    settings::{SettingsFile, there},
+    settings::{SettingsFile, files_at},
 };
 
 /// The name of the program, in the directory of the runtime's hooks, which no confined hook can change.
@@ -32,7 +32,7 @@ const NAME: &str = "hooks/hookjail.sh";
 /// The name of that directory.
 const HOOKS: &str = "hooks";
 
-/// The directories in which it looks for hookjail, below the home or absolute. Those of `PATH` may be a project's own.
+/// The directories in which it looks for hookjail, below the home or absolute. Directories of `PATH` may be a project's own.
 const PLACES: [&str; 5] = [
     "$HOME/.cargo/bin",
     "$HOME/.local/bin",
@@ -95,11 +95,11 @@ impl Absent {
 /// The projects whose lines start hookjail by a program of their own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sharing {
-    /// Those whose settings are committed, or name that program already.
+    /// Projects whose settings are committed, or name that program already.
     Committed,
-    /// All.
+    /// All projects.
     Each(Absent),
-    /// None.
+    /// No project.
     Nowhere,
 }
 
@@ -109,7 +109,7 @@ impl Sharing {
     /// # Errors
     ///
     /// Fails where the program would not find this hookjail.
-    pub(super) fn asked(absent: Absent, home: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn requested(absent: Absent, home: Option<&Path>) -> Result<Self, Failure> {
         match out_of_place(home)? {
             None => Ok(Self::Each(absent)),
             Some(why) => Err(Failure::new(format!("nothing was changed: {why}"))),
@@ -205,10 +205,10 @@ impl SharedProgram {
     }
 
     /// Returns a line with hookjail's own program instead of this one.
-    pub(super) fn without<'a>(&self, line: &'a str, own: &str) -> Cow<'a, str> {
+    pub(super) fn without<'a>(&self, line: &'a str, program: &str) -> Cow<'a, str> {
         match self.arguments(line) {
             None => Cow::Borrowed(line),
-            Some((_, rest)) => Cow::Owned(format!("{own} {rest}")),
+            Some((_, rest)) => Cow::Owned(format!("{program} {rest}")),
         }
     }
 
@@ -226,15 +226,15 @@ impl SharedProgram {
         match !line.starts_with(&self.spelled) || (self.begins(line) && self.is_there()) {
             true => Ok(()),
             false => Err(format!(
-                "it is NOT confined for certain: `{}` is not as `hookjail install --shared` writes it; write it again",
+                "the command is NOT confined for certain: `{}` is not as `hookjail install --shared` writes it; write it again",
                 self.path.display()
             )),
         }
     }
 
     /// Returns a confined line with this program instead of hookjail's own.
-    pub(super) fn within(&self, line: &str, own: &str, argument: &str) -> Option<String> {
-        let rest = line.strip_prefix(own)?.strip_prefix(' ')?;
+    pub(super) fn within(&self, line: &str, program: &str, argument: &str) -> Option<String> {
+        let rest = line.strip_prefix(program)?.strip_prefix(' ')?;
         Some(format!("{} {argument} {rest}", self.spelled))
     }
 
@@ -321,10 +321,10 @@ impl SharedProgram {
         let is_named = self
             .settings
             .iter()
-            .flat_map(|it| there(it))
+            .flat_map(|it| files_at(it))
             .any(|it| is_in(&it));
         if !is_named && self.is_there() {
-            // It stays where it cannot be removed, and starts nothing.
+            // A file that cannot be removed stays, and starts nothing.
             drop(fs::remove_file(&self.path));
         }
     }
@@ -368,7 +368,11 @@ fn out_of_place(home: Option<&Path>) -> io::Result<Option<String>> {
     let mut places = places.map(|place| Path::new(&place).join(THIN));
     let found = places.any(|place| {
         let found = place.canonicalize();
-        found.is_ok_and(|found| program.canonicalize().is_ok_and(|own| own == found))
+        found.is_ok_and(|found| {
+            program
+                .canonicalize()
+                .is_ok_and(|resolved| resolved == found)
+        })
     });
     Ok((!found).then(|| {
         format!(

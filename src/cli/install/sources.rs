@@ -33,8 +33,8 @@ use super::{
 /// The most files that one pattern stands for.
 const MOST: usize = 4096;
 
-/// Why a command that is no hook stays as it is.
-const NO_HOOK: &str = "it is no hook of the runtime's, and is not rewritten";
+/// The reason why a command that is no hook stays as it is.
+const NO_HOOK: &str = "not a hook of the runtime, and not rewritten";
 
 /// A command that stays unconfined.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -75,10 +75,10 @@ pub(super) struct Needed {
 /// The commands of a runtime that were found, and the files that could not be read.
 #[derive(Default)]
 pub(super) struct Elsewhere {
-    /// Those that are confined by the runtime's shell prefix, and allowed, as the list spells them.
+    /// Commands that are confined by the runtime's shell prefix, and allowed, as the list spells them.
     pub(super) allowed: Vec<String>,
     pub(super) loose: BTreeSet<Loose>,
-    /// Those that are confined by the runtime's shell prefix, and would be refused.
+    /// Commands that are confined by the runtime's shell prefix, and would be refused.
     pub(super) needed: Vec<Needed>,
     /// The settings that name a shell prefix, with it.
     pub(super) prefixes: Vec<(PathBuf, String)>,
@@ -228,7 +228,7 @@ fn is_confined(
             let mut programs = programs.filter_map(|it| SharedProgram::of_project(it, runtime));
             let program = programs.find(|it| it.begins(text) && it.check(text).is_ok());
             let text = match (program, plan::own_program()) {
-                (Some(program), Some(own)) => program.without(text, &own).into_owned(),
+                (Some(program), Some(local)) => program.without(text, &local).into_owned(),
                 (Some(_) | None, _) => text.clone(),
             };
             planner.confined(hook, &value, &variables, |it| it.line(&text, true))
@@ -276,7 +276,7 @@ impl Search<'_> {
         for (root, paths) in settings {
             let paths = paths.iter().flat_map(|path| self.expand(root, path));
             for path in paths.collect::<Vec<_>>() {
-                // Its hooks are rewritten, and where it cannot be read, that is said there.
+                // Its hooks are rewritten, and an error of reading is reported there.
                 if let Ok(value) = read(&path).and_then(|text| self.value(Form::Settings, &text)) {
                     self.members(&path, &value);
                 }
@@ -292,7 +292,7 @@ impl Search<'_> {
         }
     }
 
-    /// Says that the user's settings are elsewhere, if so.
+    /// Notes that the user's settings are elsewhere, if so.
     fn moved(&mut self, variable: Option<&str>) {
         let Some((name, value)) = variable.and_then(|it| Some((it, env::var_os(it)?))) else {
             return;
@@ -370,9 +370,9 @@ impl Search<'_> {
                     true => jsonc::without_comments(text),
                     false => text.to_owned(),
                 };
-                serde_json::from_str(&plain).map_err(|error| format!("it is no JSON: {error}"))
+                serde_json::from_str(&plain).map_err(|error| format!("not JSON: {error}"))
             }
-            Form::Toml => toml::from_str(text).map_err(|error| format!("it is no TOML: {error}")),
+            Form::Toml => toml::from_str(text).map_err(|error| format!("not TOML: {error}")),
         }
     }
 
@@ -588,10 +588,10 @@ impl Search<'_> {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let text = peek(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    let text = peek(path).map_err(|error| format!("cannot be read: {error}"))?;
     match text.len() <= MAX_BYTES {
         true => Ok(text),
-        false => Err(format!("it is larger than {MAX_BYTES} bytes")),
+        false => Err(format!("larger than {MAX_BYTES} bytes")),
     }
 }
 
@@ -635,8 +635,8 @@ fn in_a_market(home: &Path, plugins: &Plugins, name: &str) -> Option<PathBuf> {
     };
     let all = parse(&root.join(plugins.market))?;
     let mut all = all.get("plugins")?.as_array()?.iter();
-    let own = all.find(|it| it.get("name").and_then(Value::as_str) == Some(plugin))?;
-    let directory = root.join(own.get("source")?.as_str()?);
+    let entry = all.find(|it| it.get("name").and_then(Value::as_str) == Some(plugin))?;
+    let directory = root.join(entry.get("source")?.as_str()?);
     let directory: PathBuf = directory.components().collect();
     (is_local && directory.is_dir()).then_some(directory)
 }
@@ -646,7 +646,7 @@ fn children(directory: &Path) -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path())
 }
 
-/// Returns directories and all below them, each once, by whatever links they are reached.
+/// Returns directories and all below them, each once even if several links lead to it.
 fn directories(roots: Vec<PathBuf>) -> Vec<PathBuf> {
     let (mut todo, mut found, mut seen) = (roots, Vec::new(), BTreeSet::new());
     while let Some(path) = todo.pop() {

@@ -65,7 +65,7 @@ impl Placed {
             for (file, project) in settings::found(runtime, context, std::slice::from_ref(&project))
             {
                 let place = (file.as_path(), project.as_deref());
-                // Under any profile: what a command consists of does not depend on that.
+                // Under any profile: the parts of a command do not depend on it.
                 let planned = plan(context, config, (&book, runtime), place, STRICT);
                 for step in planned.map_or_else(|_| Vec::new(), |planned| planned.steps) {
                     let Becomes::Changed(change) = step.becomes else {

@@ -30,7 +30,7 @@ use super::{
 )]
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UninstallArgs {
-    /// Those of every runtime, project and user's home that `install` changed
+    /// The settings of every runtime, project and user's home that `install` changed
     #[arg(long, required = true)]
     all: bool,
     /// Show what would change, and change nothing
@@ -137,7 +137,7 @@ impl UninstallArgs {
                     counted(files, "file")
                 ),
                 false => format!(
-                    "nothing was changed; confined: {}",
+                    "nothing was changed (confined: {})",
                     counted(changes, "hook")
                 ),
             });

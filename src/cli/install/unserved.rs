@@ -71,9 +71,9 @@ impl Unserved {
     /// Returns why it does not work.
     const fn why(self) -> &'static str {
         match self {
-            Self::Agent => "starts an agent: it finds neither its credentials nor a network",
+            Self::Agent => "starts an agent, which finds neither its credentials nor a network",
             Self::Host if HAS_LEARN => {
-                "asks another host, and the profile has none; after its next run, give it that host: hookjail learn --last"
+                "asks another host, and the profile has none; give it that host after its next run: hookjail learn --last"
             }
             Self::Host => "asks another host: the profile has no network; `develop-online` has one",
             Self::Left => "leaves a process running: all processes of a hook end with it",
@@ -145,7 +145,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     lines.filter(|line| !line.starts_with('#'))
 }
 
-/// Returns whether a shell's text is one, as far as its first line says.
+/// Returns whether a text is a shell's, by its first line.
 fn is_shell(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     !first.starts_with("#!") || first.contains("sh")
@@ -160,7 +160,7 @@ pub(super) fn arguments<'a>(text: &'a str, program: &'a str) -> impl Iterator<It
     let lines = lines(text).filter(|_| is_shell(text));
     let found = lines.flat_map(move |line| {
         let found = line.match_indices(program);
-        found.map(move |(at, _)| (&line[..at], &line[at + program.len()..]))
+        found.map(move |(position, _)| (&line[..position], &line[position + program.len()..]))
     });
     let calls =
         found.filter(move |(before, after)| begins(before) && after.starts_with([' ', '\t']));
@@ -198,8 +198,9 @@ fn leaves(text: &str) -> bool {
 pub(super) fn names(text: &str, word: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
     lines(text).any(|line| {
-        line.match_indices(word).any(|(at, _)| {
-            !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)
+        line.match_indices(word).any(|(position, _)| {
+            !line[..position].ends_with(is_part)
+                && !line[position + word.len()..].starts_with(is_part)
         })
     })
 }
@@ -236,10 +237,10 @@ mod tests {
             };
             remarks(text, None, serves).len()
         };
-        let text = "notify-send done; paplay /x.oga";
+        let text = "notify-send done && paplay /x.oga";
         assert_eq!((remarks(text, false), remarks(text, true)), (1, 0));
         assert_eq!(remarks("/usr/bin/notify-send done", true), 1);
-        assert_eq!(remarks("notify-send done; tmux display done", true), 1);
+        assert_eq!(remarks("notify-send done && tmux display done", true), 1);
     }
 
     #[test]

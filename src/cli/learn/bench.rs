@@ -40,7 +40,9 @@ use super::{
     super::{
         Context,
         learned::{CERTIFICATES, Draft, Needs, Site, Under},
-        observed::{find_profile, is_of_names, is_read_only, landlock_abi, needs, refusals, under},
+        observed::{
+            find_profile, is_of_names, is_read_only, landlock_abi, needs, refusals, resolve,
+        },
         private_server::PrivateServer,
         run::event,
         show::outcome_words,
@@ -192,9 +194,9 @@ impl Bench {
         };
         let argv = resolve_program(learn.command.clone())?;
         let argv = argv.into_iter().map(|word| text(word, "argument"));
-        let given = event(learn.event.as_deref())?;
+        let payload = event(learn.event.as_deref())?;
         let mut point = learn.point.clone();
-        let has_samples = given.is_empty() && learn.runtime.is_some();
+        let has_samples = payload.is_empty() && learn.runtime.is_some();
         if point.is_empty() && has_samples {
             point = learn
                 .runtime
@@ -204,7 +206,7 @@ impl Bench {
         }
         let mode = learn.runtime.map(|runtime| runtime.mode);
         let events = match learn.runtime {
-            Some(runtime) if given.is_empty() => {
+            Some(runtime) if payload.is_empty() => {
                 let samples = runtime.samples(&workspace).into_iter();
                 let samples = samples.map(|sample| {
                     let payload = runtime.payload(&sample, &point, (&workspace, "learn"));
@@ -212,7 +214,7 @@ impl Bench {
                 });
                 samples.collect::<Result<Vec<_>, _>>()?
             }
-            Some(_) | None => vec![given],
+            Some(_) | None => vec![payload],
         };
         if let (Some(runtime), Some(event)) = (learn.runtime, events.first())
             && point.is_empty()
@@ -253,10 +255,10 @@ impl Bench {
             let forbidden = Forbidden::locate(&own_places(config))?;
             match forbidden.reached_by(&bench.workspace)? {
                 None => Ok(bench),
-                Some(own) => Err(Failure::new(format!(
-                    "`{}` cannot be the workspace, because it reaches the daemon's own `{}`; start in a project, or name one by --workspace",
+                Some(place) => Err(Failure::new(format!(
+                    "`{}` cannot be the workspace, because it reaches the daemon's `{}`; start in a project, or name one by --workspace",
                     bench.workspace.display(),
-                    own.display()
+                    place.display()
                 ))),
             }
         })
@@ -292,7 +294,7 @@ impl Bench {
             let never = self.floor.never(path, access.is_read_only());
             if let Some(why) = never {
                 return Err(Failure::new(format!(
-                    "`{}` is not granted so: {why}; an operator who wants it writes it into a profile, by its whole path",
+                    "`{}` is not granted this way: {why}; add it to a profile by its whole path",
                     path.display()
                 )));
             }
@@ -366,9 +368,9 @@ impl Bench {
         stopped?;
         let seen = observer.take().ok_or_else(|| {
             Failure::new(
-                "what a hook does with files cannot be observed here: that takes backend `landlock`, no filter with a listener above this \
-                 process, as some containers have one, and the right to read the memory of one's own children (`/proc/PID/mem`); ask \
-                 for single paths by `hookjail explain path`",
+                "a hook's use of files cannot be observed here. Observation needs backend `landlock`, and the right to read the memory of \
+                 one's own children (`/proc/PID/mem`). No filter with a listener may be above this process, as in some containers; \
+                 use `hookjail explain path` for single paths",
             )
         })?;
         Ok(Trial { ends, files, seen })
@@ -401,7 +403,7 @@ impl Bench {
         trial: &Trial,
     ) -> Result<(Under, Needs), Failure> {
         let widest = find_profile(&Assembly::registry(config)?, TRIAL)?;
-        let widest = under(widest, &self.workspace, &trial.files, self.abi)?;
+        let widest = resolve(widest, &self.workspace, &trial.files, self.abi)?;
         let mut needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
         let allowed = &widest.policy.egress.allowed;
         let rules = needs.connections.iter();
@@ -440,14 +442,14 @@ impl Bench {
         };
         let program = self.argv.first().map(Path::new).and_then(Path::file_name);
         let program = program.unwrap_or_default().to_string_lossy();
-        let description = format!("what {} needs, by hookjail learn", plain(&program));
+        let description = format!("needs of {}, by hookjail learn", plain(&program));
         let draft = Draft::compose(&description, &needs, &widest, site, |draft| {
             let mut config = config.clone();
             config
                 .proposed_profiles
                 .push((name.to_string(), draft.to_string()));
             let policy = find_profile(&Assembly::registry(&config)?, name.as_str())?;
-            under(policy, &self.workspace, &trial.files, self.abi)
+            resolve(policy, &self.workspace, &trial.files, self.abi)
         })?;
         Ok(draft.to_string())
     }
@@ -581,7 +583,7 @@ impl Bench {
         let registry = Assembly::registry(config)?;
         let resolve = |name| {
             let policy = find_profile(&registry, name)?;
-            under(policy, &self.workspace, &learned.files, self.abi)
+            resolve(policy, &self.workspace, &learned.files, self.abi)
         };
         let (widest, narrow) = (resolve(TRIAL)?, resolve(name.as_str())?);
         let uses = needs(&learned.seen, &learned.files, &config.paths.runtime)
@@ -593,7 +595,10 @@ impl Bench {
         });
         let kept = uses.map(|it| {
             let operation = it.operation.name();
-            format!("it is refused {operation} {}", it.target.path().display())
+            format!(
+                "the hook is refused {operation} {}",
+                it.target.path().display()
+            )
         });
         let kept: BTreeSet<_> = kept.collect();
         Ok(kept.into_iter().take(NAMED).collect())

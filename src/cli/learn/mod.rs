@@ -61,7 +61,7 @@ const TRIAL: &str = "learn-trial";
 const NO_HOST: &str = "none.invalid:443";
 
 /// The difference of a hook that did not end alike.
-const OTHER_END: &str = "it ends otherwise";
+const OTHER_END: &str = "the hook ends otherwise";
 
 /// The maximum number of listed denials.
 const NAMED: usize = 20;
@@ -71,12 +71,12 @@ const ROUNDS: u32 = 4;
 
 /// Propose the smallest profile for a hook, and put in force what it lacks, after a question.
 ///
-/// Runs the hook under the wide profile and under the proposed one. All runs are real: what the hook writes, it writes.
-/// Prints the profile as a diff that makes its file. At a terminal, or with --yes, the hook is given what the wide profile
-/// refused it: as a profile, by a consent, and in the settings. Exits with 0 where the hook ends as under the wide profile.
+/// Runs the hook under the wide profile and under the proposed one. All runs are real, and so are their writes.
+/// Prints the profile as a diff that makes its file. At a terminal, or with --yes, grants what the wide profile refused.
+/// The grants become a profile, a consent, and a change of the settings. Exits with 0 where the hook ends as under the wide profile.
 #[derive(Debug, Args)]
 pub(super) struct LearnArgs {
-    /// Give it what this runtime gives its hooks, and what the contract says of their stdin
+    /// Run the hook as this runtime does, with stdin as its contract requires
     #[arg(long = "as", value_name = "RUNTIME", value_parser = runtime_named)]
     runtime: Option<Adopted>,
     /// The lifecycle point [default: that of the settings, else the one before a tool call]
@@ -105,7 +105,7 @@ pub(super) struct LearnArgs {
     /// Write the profile to this file, which must not exist; a file hook.toml gets it as the hook's needs
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// A file with the event, or - for stdin [default: stdin, unless it is a terminal or empty; then samples of the runtime's]
+    /// A file with the event, or - for stdin [default: stdin; samples where it is a terminal or empty]
     #[arg(long, value_name = "FILE")]
     event: Option<PathBuf>,
     /// The wall time of each run, for example 500ms, 10s, 2m
@@ -132,7 +132,7 @@ pub(super) struct LearnArgs {
 /// Returns the remark on events without an effect.
 fn note(had_effect: bool) -> Option<&'static str> {
     (!had_effect).then_some(
-        "no event had an effect: nothing was written and no host asked; what another event needs is not known: give one by --event FILE",
+        "no event wrote or asked a host, so the needs of other events are unknown; name one by --event FILE",
     )
 }
 
@@ -193,11 +193,11 @@ impl LearnArgs {
 
         let observer = Arc::new(Observer::default());
         let assembly = Assembly::begin()?.observed_by(Arc::clone(&observer));
-        let under = |config: &Config, profile: &str| {
+        let run_under = |config: &Config, profile: &str| {
             let run = bench.run(&assembly, config, profile, &observer);
             connect::block_on(&runtime()?, run)
         };
-        let (trial, refused) = self.observe(&bench, &mut config, is_applied, &under)?;
+        let (trial, refused) = self.observe(&bench, &mut config, is_applied, &run_under)?;
         if let Some(why) = trial.failure() {
             self.report_failure(context, &why, &refused, is_offline);
             return Ok(ExitCode::FAILURE);
@@ -212,7 +212,7 @@ impl LearnArgs {
         config
             .proposed_profiles
             .push((name.to_string(), draft.clone()));
-        let learned = under(&config, name.as_str())?;
+        let learned = run_under(&config, name.as_str())?;
         let mut differ = differences(&trial.ends, &learned.ends);
         differ.extend(bench.kept(&config, &name, &learned)?);
         let learned = Learned {
@@ -232,13 +232,13 @@ impl LearnArgs {
         bench: &Bench,
         config: &mut Config,
         is_applied: bool,
-        under: &dyn Fn(&Config, &str) -> Result<Trial, Failure>,
+        run_under: &dyn Fn(&Config, &str) -> Result<Trial, Failure>,
     ) -> Result<(Trial, Vec<Unmet>), Failure> {
         let mut rounds = 0;
         let mut has_names = false;
         loop {
             rounds += 1;
-            let trial = self.tried(bench, config, under, &mut has_names)?;
+            let trial = self.tried(bench, config, run_under, &mut has_names)?;
             let refused = bench.refused(self, config, &trial)?;
             let has_more = refused.iter().any(|it| !it.wish.is_empty());
             if is_applied && self.network && (!has_more || rounds == ROUNDS) {
@@ -265,7 +265,7 @@ impl LearnArgs {
         &self,
         bench: &Bench,
         config: &mut Config,
-        under: &dyn Fn(&Config, &str) -> Result<Trial, Failure>,
+        run_under: &dyn Fn(&Config, &str) -> Result<Trial, Failure>,
         has_names: &mut bool,
     ) -> Result<Trial, Failure> {
         loop {
@@ -277,7 +277,7 @@ impl LearnArgs {
             let text = bench.profile_text(self, config, &egress, description)?;
             config.proposed_profiles = vec![(TRIAL.to_owned(), text)];
             config.any_host = ProfileName::parse(TRIAL).filter(|_| self.network);
-            let trial = under(config, TRIAL)?;
+            let trial = run_under(config, TRIAL)?;
             if *has_names || !bench.lacks_network(config, &trial)? {
                 return Ok(trial);
             }
@@ -287,16 +287,18 @@ impl LearnArgs {
 
     /// Adds a grant, unless another one gives as much.
     fn add(&mut self, (path, access): (PathBuf, Access)) {
-        let gives = |(known, given): &(PathBuf, Access)| {
-            *known == path && *given == access
-                || access.is_read_only() && *given == Access::Write && path.starts_with(known)
+        let gives = |(known, known_access): &(PathBuf, Access)| {
+            *known == path && *known_access == access
+                || access.is_read_only()
+                    && *known_access == Access::Write
+                    && path.starts_with(known)
         };
         if self.grant.iter().any(gives) {
             return;
         }
         if access == Access::Write {
-            let stays = |(known, given): &(PathBuf, Access)| {
-                !(given.is_read_only() && known.starts_with(&path))
+            let stays = |(known, known_access): &(PathBuf, Access)| {
+                !(known_access.is_read_only() && known.starts_with(&path))
             };
             self.grant.retain(stays);
         }
@@ -367,9 +369,7 @@ impl LearnArgs {
         };
         let name = match &self.name {
             Some(name) => ProfileName::parse(name).filter(is_free).ok_or_else(|| {
-                Failure::new(format!(
-                    "`--name {name}` is no name for a profile of one's own"
-                ))
+                Failure::new(format!("`--name {name}` is no valid name of a profile"))
             })?,
             None => {
                 let name = self.name_of_file();
@@ -447,11 +447,11 @@ impl LearnArgs {
 
     /// Prints why nothing is proposed.
     fn report_failure(&self, context: &Context, why: &str, refused: &[Unmet], is_offline: bool) {
-        let message = format!("the hook failed under observation: {why}; nothing is proposed");
+        let message = format!("the hook failed under observation, so nothing is proposed: {why}");
         let note = is_offline.then(|| {
             let command = self.with(&["--network".to_owned()]);
             format!(
-                "package managers reach no host in such a run; if it fetches packages: {command}"
+                "package managers reach no host in such a run; run this if the hook fetches packages: {command}"
             )
         });
         if context.call.json {
@@ -493,7 +493,7 @@ impl LearnArgs {
         if let Some(first) = placed.iter().find(|it| it.is_prefixed) {
             let runtime = first.runtime.name;
             return Err(Failure::new(format!(
-                "the shell prefix of {runtime} runs every hook under profile {}; confine each line instead: hookjail install {runtime} --uninstall, hookjail install {runtime}",
+                "the shell prefix of {runtime} runs every hook under profile {}; confine each line: hookjail install {runtime} --uninstall, hookjail install {runtime}",
                 self.profile
             )));
         }
@@ -578,14 +578,14 @@ impl LearnArgs {
             write_new(path, &text)?;
         }
         let directory = profile_files::directory(config, context);
-        let to = format!("{name}.toml");
-        let file = directory.join(&to);
+        let file_name = format!("{name}.toml");
+        let file = directory.join(&file_name);
         // Where there is such a profile already, what would change in it.
         let (from, old) = match fs::read_to_string(&file) {
-            Ok(old) => (to.as_str(), old),
+            Ok(old) => (file_name.as_str(), old),
             Err(_) => ("/dev/null", String::new()),
         };
-        let diff = unified((from, &old), (&to, &learned.draft));
+        let diff = unified((from, &old), (&file_name, &learned.draft));
         let command = shell_line(&self.command);
         let mut next = Vec::new();
         if learned.refused.iter().any(|it| !it.wish.is_empty()) {
@@ -644,7 +644,7 @@ impl LearnArgs {
         let green = match learned.differ.as_slice() {
             [] => "the same".to_owned(),
             [one] if one == OTHER_END => format!(
-                "DIFFERENT: {one}, and is refused nothing that the first run was not; if what the first run did is why, start it anew"
+                "DIFFERENT: {one}, and is refused nothing new; restart it if the effects of the first run are the reason"
             ),
             differ => format!("DIFFERENT: {}", differ.join("; ")),
         };
@@ -687,9 +687,10 @@ fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) ->
         if (was.kind, was.exit_code, was.signal) != (is.kind, is.exit_code, is.signal) {
             differ.insert(OTHER_END.to_owned());
         }
-        let decision = |of: &pb::ExecuteResponse| of.verdict.as_ref().map_or(0, |it| it.decision);
+        let decision =
+            |response: &pb::ExecuteResponse| response.verdict.as_ref().map_or(0, |it| it.decision);
         if decision(first) != decision(second) {
-            differ.insert("its verdict is another".to_owned());
+            differ.insert("the verdict differs".to_owned());
         }
         let known = |denial: &&pb::Denial| {
             first
@@ -699,7 +700,7 @@ fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) ->
         };
         let denials = second.denials.iter().filter(|it| !it.incidental);
         for denial in denials.filter(known) {
-            differ.insert(format!("it is refused {}", denial_words(denial)));
+            differ.insert(format!("the hook is refused {}", denial_words(denial)));
         }
     }
     differ.into_iter().collect()

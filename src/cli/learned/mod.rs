@@ -1,4 +1,4 @@
-//! Builds the smallest profile that allows what a hook did. It is a shipped profile, with parts and single grants where
+//! Builds the smallest profile that allows what a hook did: a shipped profile, with parts and single grants where
 //! needed.
 //!
 //! The effect of profiles is taken from [`Reach`], the table that rulesets are built from, and not from a second copy.
@@ -116,25 +116,25 @@ pub(in crate::cli) struct Draft {
     /// The references by which it names the user's directories.
     references: References,
     spawn: Spawn,
-    /// How long its files last, and the directories in whose places it has them.
+    /// The lifetime of its files, and the directories in whose places it has them.
     state: Option<(StateScope, BTreeSet<PathBuf>)>,
-    /// That of the widest profile: it gives no right.
+    /// View of the widest profile, which gives no right.
     view: HookView,
     workspace: Workspace,
 }
 
 impl Draft {
-    /// Composes the smallest profile for a hook's needs, as far as `widest` allows them. `under` resolves a draft.
+    /// Composes the smallest profile for a hook's needs, as far as `widest` allows them. `resolve` resolves a draft.
     ///
     /// # Errors
     ///
-    /// Returns the error of `under`.
+    /// Returns the error of `resolve`.
     pub(in crate::cli) fn compose<E>(
         description: &str,
         needs: &Needs,
         widest: &Under,
         site: Site<'_>,
-        mut under: impl FnMut(&Self) -> Result<Under, E>,
+        mut resolve: impl FnMut(&Self) -> Result<Under, E>,
     ) -> Result<Self, E> {
         let wanted: Vec<&Use> = needs
             .uses
@@ -181,7 +181,7 @@ impl Draft {
             draft.read_only.clear();
             draft.unchanged.clear();
             if level == Workspace::Write {
-                let (kept, all) = (under(&draft)?, &widest.policy.files);
+                let (kept, all) = (resolve(&draft)?, &widest.policy.files);
                 let lacks = |all: &[ReadOnly], kept: &[ReadOnly]| {
                     let lacks = all.iter().filter(|it| !kept.contains(it));
                     lacks.cloned().collect()
@@ -190,8 +190,8 @@ impl Draft {
                 draft.read_only = lacks(&all.read_only, &kept.read_only);
                 draft.unchanged = lacks(&all.unchanged, &kept.unchanged);
             }
-            let under = under(&draft)?;
-            if in_workspace.iter().all(|it| it.is_allowed(&under.reach)) {
+            let resolved = resolve(&draft)?;
+            if in_workspace.iter().all(|it| it.is_allowed(&resolved.reach)) {
                 break;
             }
         }
@@ -203,9 +203,9 @@ impl Draft {
         };
         let of_hosts = (network == Network::Named).then_some(CERTIFICATES);
         for part in of_hosts.into_iter().chain(PARTS) {
-            let without = under(&draft)?;
+            let without = resolve(&draft)?;
             draft.parts.push(part);
-            let with = under(&draft)?;
+            let with = resolve(&draft)?;
             let is_needed = wanted.iter().any(|wanted| {
                 ([CERTIFICATES, MACHINE].contains(&part) || of_user(wanted))
                     && !wanted.is_allowed(&without.reach)
@@ -222,7 +222,7 @@ impl Draft {
             && wanted
                 .iter()
                 .any(|wanted| of_user(wanted) && !wanted.is_below(cache));
-        let reached = under(&draft)?;
+        let reached = resolve(&draft)?;
         draft.caller_path = widest.policy.environment.caller_path
             && wanted.iter().any(|wanted| {
                 let directory = wanted.given.parent().map(Path::to_owned);
@@ -244,8 +244,8 @@ impl Draft {
             if wanted.is_allowed(&reached.reach) {
                 continue;
             }
-            for by in grantors(wanted, &widest.reach) {
-                match (by, widest.policy.state) {
+            for grantor in grantors(wanted, &widest.reach) {
+                match (grantor, widest.policy.state) {
                     (Grantor::Profile(grant), _) => {
                         let system = &widest.policy.files.system;
                         let follows = system.iter().any(|known| known.place == grant.place);
@@ -313,7 +313,7 @@ fn grantors(wanted: &Use, reach: &Reach) -> Vec<Grantor> {
     // The remedy is not used, so no path needs to be forbidden.
     let nothing = Forbidden::default();
     match reach.decide(wanted.operation, &wanted.target, destination, &nothing) {
-        GrantDecision::Allowed { by } => by,
+        GrantDecision::Allowed { by: grantors } => grantors,
         GrantDecision::Refused(_) => Vec::new(),
     }
 }

@@ -47,7 +47,7 @@ impl Home {
         }
     }
 
-    fn under(&self, text: &str) -> Result<Under, ProfileError> {
+    fn resolve(&self, text: &str) -> Result<Under, ProfileError> {
         let proposed = [(NAME.to_owned(), text.to_owned())];
         let registry = Registry::load_with(&[], &proposed, &[], &self.references())?;
         let policy = registry.find(&ProfileName::parse(NAME).unwrap()).unwrap();
@@ -76,40 +76,40 @@ impl Home {
     }
 
     fn done(&self, operation: Operation, below: &str) -> Use {
-        let given = self.path(below);
+        let path = self.path(below);
         Use {
             destination: None,
             operation,
-            target: Target::locate(operation, &given),
-            given,
+            target: Target::locate(operation, &path),
+            given: path,
         }
     }
 
     /// Returns the text of the learned profile, without its first line.
     fn learn(&self, widest: &str, needs: &Needs) -> String {
-        let (asked, widest) = (widest, format!("description = \"widest\"\n{widest}"));
+        let (expected, widest) = (widest, format!("description = \"widest\"\n{widest}"));
         let path = [self.path(".nvm/v/bin"), self.path(".local/bin")];
         let draft = Draft::compose(
             "it",
             needs,
-            &self.under(&widest).unwrap(),
+            &self.resolve(&widest).unwrap(),
             Site {
                 path: &path,
                 references: &self.references(),
                 workspace: &self.path("p"),
             },
-            |draft| self.under(&draft.to_string()),
+            |draft| self.resolve(&draft.to_string()),
         );
         let text = draft.unwrap().to_string();
         // All of it is what a daemon reads.
-        self.under(&text).unwrap();
+        self.resolve(&text).unwrap();
         // The view is the widest profile's.
         let view = "view = \"own\"\n";
         let is_viewed = text.contains(view) || text.contains("\"workspace-rw\"");
         let has_view = ["develop", "workspace-rw"].map(|name| format!("\"{name}\""));
         assert_eq!(
             is_viewed,
-            has_view.iter().any(|name| asked.contains(name)),
+            has_view.iter().any(|name| expected.contains(name)),
             "{text}"
         );
         let text = text.replace(view, "");
@@ -131,7 +131,7 @@ impl Home {
 fn a_hook_that_needs_nothing_gets_the_base_of_all() {
     let strict = "extends = \"strict\"\n\ngranted_by = \"operator\"\n";
     assert_eq!(Home::new().learn_of(&[]), strict);
-    // What the widest profile refuses makes no difference.
+    // A refusal of the widest profile makes no difference.
     let home = Home::new();
     let refused = [
         (Operation::Read, ".ssh/id"),
@@ -279,7 +279,7 @@ fn what_the_widest_profile_keeps_read_only_stays_so() {
     let files = "\n[files]\nnamed = [\n    { path = \"${workspace}\", access = \"write\" },\n]\n";
     let online = "extends = \"develop\"\nnetwork = \"outbound\"";
     let unchanged = home
-        .under("description = \"x\"\nextends = \"develop\"")
+        .resolve("description = \"x\"\nextends = \"develop\"")
         .unwrap();
     let unchanged = unchanged.policy.files.unchanged.iter();
     let unchanged: Vec<_> = unchanged.map(|path| format!("\"{path}\"")).collect();

@@ -60,7 +60,7 @@ pub(super) struct LockedTest {
 }
 
 impl Lock {
-    /// Makes the lock of hooks. Those with one command and one profile become one.
+    /// Makes the lock of hooks. Hooks with one command and one profile become one.
     pub(super) fn new(hooks: impl IntoIterator<Item = LockedHook>, tests: Vec<LockedTest>) -> Self {
         let mut merged: BTreeMap<(String, String), LockedHook> = BTreeMap::new();
         for hook in hooks {
@@ -91,7 +91,7 @@ impl Lock {
         let Versioned { version } = toml::from_str(text).map_err(|error| error.to_string())?;
         if version != VERSION {
             return Err(format!(
-                "it has version {version}, and this hookjail reads {VERSION}; update hookjail"
+                "version {version} is not version {VERSION}, which this hookjail reads; update hookjail"
             ));
         }
         toml::from_str(text).map_err(|error| error.to_string())
@@ -113,7 +113,7 @@ impl Lock {
     }
 
     /// Returns how what is there differs from it, in words. The results of tests count with their files.
-    pub(super) fn differences(&self, there: &Self) -> Vec<String> {
+    pub(super) fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         let of_command = |all: &'_ [LockedHook]| {
             let mut by_command: BTreeMap<String, Vec<LockedHook>> = BTreeMap::new();
@@ -125,7 +125,7 @@ impl Lock {
             }
             by_command
         };
-        let (was, is) = (of_command(&self.hooks), of_command(&there.hooks));
+        let (was, is) = (of_command(&self.hooks), of_command(&other.hooks));
         for (command, hooks) in &is {
             match was.get(command) {
                 None => found.push(format!("new hook: {command}")),
@@ -140,15 +140,15 @@ impl Lock {
                 .map(|it| (it.file.clone(), it.sha256.clone()))
                 .collect()
         };
-        compare_files("", &files(self), &files(there), &mut found);
+        compare_files("", &files(self), &files(other), &mut found);
         found
     }
 }
 
 /// Compares the hooks of one command.
-fn compare(command: &str, locked: &[LockedHook], there: &[LockedHook], found: &mut Vec<String>) {
-    let ([locked], [hook]) = (locked, there) else {
-        if locked != there {
+fn compare(command: &str, locked: &[LockedHook], current: &[LockedHook], found: &mut Vec<String>) {
+    let ([locked], [hook]) = (locked, current) else {
+        if locked != current {
             found.push(format!(
                 "changed: {command}: its profiles, settings or files"
             ));
@@ -249,7 +249,7 @@ mod tests {
         "9.9.9".clone_into(&mut later.hookjail);
         later.tests[0].passed = 3;
         assert_eq!(locked.differences(&later), [""; 0]);
-        for (there, expected) in [
+        for (other, expected) in [
             (lock(|it| "x".clone_into(&mut it.command)), "new hook: x"),
             (
                 lock(|it| {
@@ -285,16 +285,16 @@ mod tests {
                 "settings of hooks/guard.sh: was .claude/settings.json: PreToolUse Bash, is none",
             ),
         ] {
-            let found = locked.differences(&there);
+            let found = locked.differences(&other);
             assert!(
                 found.iter().any(|it| it == expected),
                 "{expected}: {found:?}"
             );
         }
-        let mut there = locked.clone();
-        "b2".clone_into(&mut there.tests[0].sha256);
+        let mut other = locked.clone();
+        "b2".clone_into(&mut other.tests[0].sha256);
         assert_eq!(
-            locked.differences(&there),
+            locked.differences(&other),
             ["changed file: hooks/guard.hooktest.toml"]
         );
         assert_eq!(

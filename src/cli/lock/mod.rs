@@ -91,7 +91,7 @@ impl LockArgs {
         }
         if hooks.is_empty() {
             return Err(Failure::new(format!(
-                "`{}` has no hooks in its settings; nothing is locked",
+                "`{}` has no hooks in its settings, so nothing is locked",
                 project.display()
             )));
         }
@@ -252,8 +252,8 @@ fn differences(
             ..test.clone()
         })
     });
-    let there = Lock::new(hooks, tests.collect());
-    let mut found = lock.differences(&there);
+    let current = Lock::new(hooks, tests.collect());
+    let mut found = lock.differences(&current);
     found.extend(problems);
     Ok(found)
 }

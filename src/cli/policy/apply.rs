@@ -30,8 +30,9 @@ const NAMESPACE: &str = "hookjail-policy";
 
 /// Verify a signed policy, and put it in force for this host; as root.
 ///
-/// The archive is a tar file with managed.toml, and managed.d/*.toml, profiles/*.toml and hooks/* as needed. A directory that it has
-/// replaces the one in force. The key must be one of /etc/hookjail/allowed_signers: ssh-keygen -Y sign -n hookjail-policy -f KEY ARCHIVE.
+/// The archive is a tar file with managed.toml, and managed.d/*.toml, profiles/*.toml and hooks/* as needed.
+/// Its directories replace the ones in force.
+/// The key must be one of /etc/hookjail/allowed_signers: ssh-keygen -Y sign -n hookjail-policy -f KEY ARCHIVE.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
     /// The archive
@@ -105,7 +106,7 @@ impl ApplyArgs {
                 output::line(&format!("{what:8}  {path}"));
             }
             output::line(&format!(
-                "version {version}, former {former}; signed by {signer}"
+                "version {version}, former {former}, signed by {signer}"
             ));
             output::line("private runs have it from now on, daemons after: hookjail reload");
         }
@@ -162,8 +163,8 @@ fn check(
             "its profile `{name}` cannot be loaded: {why}"
         )));
     }
-    for (name, under, words) in candidate.required() {
-        profile::find(&registry, under).map_err(|failure| {
+    for (name, profile, words) in candidate.required() {
+        profile::find(&registry, profile).map_err(|failure| {
             Failure::new(format!("its required hook `{name}`: {}", failure.message))
         })?;
         for word in words {
@@ -274,7 +275,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // It has root's own files alone, and is of no effect if it stays.
+        // The directory has root's own files alone, and has no effect if it stays.
         drop(fs::remove_dir_all(&self.path));
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     file.take(ARCHIVE_BYTES + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > ARCHIVE_BYTES {
         true => Err(io::Error::other(format!(
-            "it is larger than {ARCHIVE_BYTES} bytes"
+            "larger than {ARCHIVE_BYTES} bytes"
         ))),
         false => Ok(bytes),
     }
@@ -67,11 +67,11 @@ impl PolicyFiles {
     /// Returns the entry that no policy has: another path, a link, a device, a second file of a path, or one too large.
     pub(super) fn unpack(archive: &[u8]) -> Result<Self, String> {
         let mut unpacked = Self::default();
-        let broken = |error: io::Error| format!("it is no tar archive: {error}");
+        let broken = |error: io::Error| format!("not a tar archive: {error}");
         for (index, entry) in Archive::new(archive).entries().map_err(broken)?.enumerate() {
             let mut entry = entry.map_err(broken)?;
             if index >= ENTRIES {
-                return Err(format!("it has more than {ENTRIES} entries"));
+                return Err(format!("the archive has more than {ENTRIES} entries"));
             }
             let path = entry.path().map_err(broken)?.into_owned();
             let shown = hookjail_base::model::plain(&path.to_string_lossy());
@@ -108,17 +108,19 @@ impl PolicyFiles {
                         is_executable: mode & 0o111 != 0,
                     };
                     if unpacked.files.insert(path, file).is_some() {
-                        return Err(format!("`{shown}` is there twice"));
+                        return Err(format!("`{shown}` occurs twice"));
                     }
                 }
                 PolicyPlace::Directory(_) | PolicyPlace::File { .. } | PolicyPlace::Root => {
-                    return Err(format!("`{shown}` is of the other kind: file or directory"));
+                    return Err(format!(
+                        "`{shown}` is a file instead of a directory, or the reverse"
+                    ));
                 }
             }
         }
         match unpacked.files.contains_key(Path::new(FIRST)) {
             true => Ok(unpacked),
-            false => Err(format!("it has no {FIRST}")),
+            false => Err(format!("the archive has no {FIRST}")),
         }
     }
 
@@ -265,8 +267,8 @@ mod tests {
             (("hooks/link", EntryType::Link, 0o777, b""), "neither"),
             (("hooks/device", EntryType::Char, 0o666, b""), "neither"),
             (("hooks/pipe", EntryType::Fifo, 0o666, b""), "neither"),
-            (("managed.toml", FILE, 0o644, b""), "twice"),
-            (("hooks", FILE, 0o644, b""), "other kind"),
+            (("managed.toml", FILE, 0o644, b""), "occurs twice"),
+            (("hooks", FILE, 0o644, b""), "instead of a directory"),
             (("hooks/large", FILE, 0o644, &large), "larger"),
         ] {
             let error = PolicyFiles::unpack(&packed(&[first, other])).unwrap_err();
@@ -277,7 +279,7 @@ mod tests {
         assert!(
             PolicyFiles::unpack(&none)
                 .unwrap_err()
-                .contains("it has no managed.toml")
+                .contains("the archive has no managed.toml")
         );
         assert!(PolicyFiles::unpack(b"no archive at all").is_err());
     }

@@ -26,8 +26,8 @@ const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Name recorded runs that a candidate for the administrator's files would have refused; exits with 1 where there are any.
 ///
-/// Compared are profile, backend, caller, consent, size of the event and hosts that were connected to. Not compared are rates, numbers
-/// at once, posts, private runs, required hooks, and the content of profiles.
+/// Compares profile, backend, caller, consent, size of the event and hosts that were connected to.
+/// Does not compare rates, numbers at once, posts, private runs, required hooks, and the content of profiles.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     /// A file like managed.toml, or a directory with managed.toml and managed.d
@@ -40,7 +40,7 @@ pub(super) struct CheckArgs {
 /// The comparison of recorded runs.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Comparison {
-    /// How many runs each key would have refused.
+    /// The number of runs that each key would have refused.
     keys: BTreeMap<String, usize>,
     /// The ids of the runs that would have been refused.
     refused: Vec<String>,
@@ -114,7 +114,7 @@ impl CheckArgs {
                 output::line(&format!("{runs:6}  {}", plain(key)));
             }
             output::line(&format!(
-                "compared: {}; nothing else was",
+                "compared, and nothing else: {}",
                 COMPARED.join(", ")
             ));
         }

@@ -18,7 +18,7 @@ use super::{Comparison, NO_LAYER};
 /// A hook that is rehearsed.
 pub(in crate::cli) struct Rehearsed<'a> {
     pub(in crate::cli) argv: &'a [String],
-    /// The configuration file, if it is none of the usual.
+    /// The configuration file, if it is not a usual one.
     pub(in crate::cli) config: Option<&'a Path>,
     /// Variables that name directories.
     pub(in crate::cli) environment: Vec<(&'static str, &'a Path)>,
@@ -54,7 +54,7 @@ struct Failed {
     reason: Option<String>,
 }
 
-/// Why a hook could not be run.
+/// The reason why a hook could not be run.
 pub(in crate::cli) enum Unrehearsed {
     Failed(String),
     /// No layer can be made over the workspace, and nothing ran.
@@ -145,5 +145,5 @@ impl Rehearsed<'_> {
 
 /// Returns the message of a rehearsal that cannot be held.
 pub(in crate::cli) fn broken(error: &dyn Display) -> String {
-    format!("it cannot be rehearsed: {error}")
+    format!("cannot be rehearsed: {error}")
 }

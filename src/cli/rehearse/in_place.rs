@@ -39,12 +39,12 @@ pub(in crate::cli) fn in_place(
     let payload = StdinPayload::read(&mut post);
     let hook = match StandInHook::new(&post, run) {
         Ok(hook) => hook,
-        Err(said) => return post.say(&said),
+        Err(output) => return post.say(&output),
     };
     hold_no_signals();
     // In a runtime's settings, `--rehearse` would let every call pass.
     if !context.call.json && !io::stdout().is_terminal() {
-        let why = "hookjail: --rehearse stands in for no hook: it shows what it finds at a terminal, or with --json";
+        let why = "hookjail: --rehearse replaces no hook; run it at a terminal, or with --json";
         return post.say(&post.refusal(why));
     }
     let read = payload.read.map_err(Failure::from);
@@ -74,7 +74,7 @@ fn layer(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> Result<L
         }
         (None, None) => return Err(Failure::new("name the workspace of the layer")),
     };
-    Layer::over(&workspace)
+    Layer::on_workspace(&workspace)
 }
 
 /// The end of a confined run that a person looks at.
@@ -82,7 +82,7 @@ pub(super) struct ConfinedEnd {
     /// The decision, as the protocol spells it.
     pub(super) decision: String,
     pub(super) denials: Vec<pb::Denial>,
-    /// Why hookjail answers in the hook's place, if it does.
+    /// The reason why hookjail answers in the hook's place, if it does.
     pub(super) failure: Option<String>,
     /// The hosts that it connected to, none twice; `None` where they cannot be observed.
     pub(super) hosts: Option<BTreeSet<String>>,
@@ -124,7 +124,7 @@ pub(super) fn privately<T>(
     let workspace = hook.workspace(&context.call)?;
     let state = BriefState::make(&config.paths.runtime)?;
     config.hook_state = Some(state.path().to_owned());
-    let (assembly, watch) = Watch::over(Assembly::begin()?);
+    let (assembly, watch) = Watch::begin(Assembly::begin()?);
     let served = config.clone();
     let run = async |channel: Channel, requests| {
         let request = Some(first);
@@ -132,14 +132,14 @@ pub(super) fn privately<T>(
         let preview = service.preview(pb::PreviewRequest { request }).await;
         let preview = preview.map_err(connect::refused)?;
         let preview = preview.into_inner();
-        // A refused hook is not run, and its run says why.
+        // A refused hook is not run, and its run reports the reason.
         let watched = match preview.refusal {
             Some(_) => None,
             None => {
                 let profile = preview.confinement.unwrap_or_default().profile;
                 let files = preview.files.into_iter().map(|file| file.path.into());
-                let under = (profile.as_str(), &*workspace);
-                Some(watch.under(&config, under, files.collect())?)
+                let place = (profile.as_str(), &*workspace);
+                Some(watch.with_profile(&config, place, files.collect())?)
             }
         };
         let mut all = Vec::new();

@@ -54,7 +54,7 @@ impl Layer {
     /// # Errors
     ///
     /// Fails where this process may make no namespaces, or the kernel no overlay there.
-    pub(in crate::cli) fn over(workspace: &Path) -> Result<Self, Failure> {
+    pub(in crate::cli) fn on_workspace(workspace: &Path) -> Result<Self, Failure> {
         let made = Self::make(workspace);
         made.map_err(|error| {
             let workspace = workspace.display();
@@ -69,7 +69,7 @@ impl Layer {
     fn make(workspace: &Path) -> io::Result<Self> {
         let workspace = workspace.canonicalize()?;
         if !geteuid().is_root() {
-            // A user namespace shows them as nobody's.
+            // A user namespace shows root's files as the overflow uid's.
             trusted_file::remember_roots(Path::new(OF_ROOT))?;
         }
         isolate()?;
@@ -85,7 +85,7 @@ impl Layer {
         // The directory that is known by its name, not the one below.
         env::set_current_dir(directory)?;
         if !geteuid().is_root() {
-            // Those of the namespace, which no hook is to have.
+            // Capabilities of the namespace, which no hook is to have.
             give_up_capabilities()?;
         }
         Ok(Self {

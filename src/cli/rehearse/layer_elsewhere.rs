@@ -15,7 +15,7 @@ impl Layer {
     /// # Errors
     ///
     /// Always.
-    pub(in crate::cli) fn over(_workspace: &Path) -> Result<Self, Failure> {
+    pub(in crate::cli) fn on_workspace(_workspace: &Path) -> Result<Self, Failure> {
         Err(Failure {
             reason: Some(NO_LAYER.to_owned()),
             ..Failure::new("a layer over a workspace is made on Linux alone")

@@ -66,7 +66,7 @@ pub(super) struct RunEnd {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) decision: String,
     pub(super) exit_code: u8,
-    /// Why hookjail answers in the hook's place, if it does.
+    /// The reason why hookjail answers in the hook's place, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
     /// From its release to the end of its tree, milliseconds; of a bare run from its start.
@@ -99,7 +99,7 @@ pub(super) struct Comparison {
     pub(super) refused: Option<Vec<RefusedUse>>,
 }
 
-/// Runs a hook confined for each payload, and where the command line says so bare.
+/// Runs a hook confined for each payload, and bare where the command line requires it.
 ///
 /// All runs are real: files that the hook writes are written. Once a confined run has made something new in the home, none is
 /// bare: there it would stay, and be closed to confined runs. Exits with 0 where all results are the same, or without bare runs
@@ -115,21 +115,21 @@ pub(super) fn run(
     layer: Option<Layer>,
 ) -> Result<ExitCode, Failure> {
     let workspace = hook.workspace(&context.call)?;
-    // A layer knows its changes, without a look at each file.
+    // A layer lists its changes, without a look at each file.
     let files = || match layer {
         Some(_) => None,
         None => Files::below(&workspace),
     };
-    let end = |said: HookOutput, before: &Option<Files>, after: &Option<Files>| RunEnd {
+    let end = |output: HookOutput, before: &Option<Files>, after: &Option<Files>| RunEnd {
         changes: None,
         decision: String::new(),
-        exit_code: said.code,
+        exit_code: output.code,
         failure: None,
         millis: 0,
         reason: String::new(),
-        stderr: String::from_utf8_lossy(&said.stderr).into_owned(),
-        stdout: String::from_utf8_lossy(&said.stdout).into_owned(),
-        stops: hook.takes_for_no(&said),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stops: hook.takes_for_no(&output),
         writes: before
             .as_ref()
             .zip(after.as_ref())
@@ -162,7 +162,7 @@ pub(super) fn run(
         runs.collect::<Result<Vec<_>, Failure>>()?
     } else {
         let mut bare_payloads = payloads.clone().into_iter();
-        // Confined first: it shows the paths that the bare run would leave.
+        // Confined first, as that shows the paths that the bare run would leave.
         in_place::privately(hook, context, payloads, |ended, state| {
             let between = files();
             let payload = bare_payloads.next().unwrap_or_default();
@@ -245,7 +245,7 @@ fn bare(command: &[OsString], payload: &[u8], limit: Duration) -> Result<HookOut
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one process that is to be unconfined: whoever types the command asks to see it bare"
+    reason = "the one process that is to be unconfined: the user who types the command asks to see it bare"
 )]
 fn output_of(argv: &[OsString], payload: &[u8], limit: Duration) -> Result<Output, Failure> {
     let (program, arguments) = argv
@@ -299,8 +299,8 @@ impl Comparison {
             return Vec::new();
         };
         let verdict = match (bare.stops, confined.stops) {
-            (true, false) => Some("it stops without hookjail, and lets pass with it"),
-            (false, true) => Some("it lets pass without hookjail, and stops with it"),
+            (true, false) => Some("the guard stops without hookjail, and lets pass with it"),
+            (false, true) => Some("the guard lets pass without hookjail, and stops with it"),
             (true, true) | (false, false) => None,
         };
         let words = verdict.into_iter().chain(self.differences_of_output());

@@ -18,7 +18,7 @@ use hookjail_sandbox::Observer;
 
 use super::refused::RefusedUse;
 use crate::cli::learned::Under;
-use crate::cli::observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under};
+use crate::cli::observed::{find_profile, is_read_only, landlock_abi, needs, refusals, resolve};
 use hookjail_daemon::{
     config::Config,
     daemon::{Assembly, own_places},
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Watch(Arc<Observer>);
 
 impl Watch {
     /// Observes the runs of a daemon that is built from these parts.
-    pub(in crate::cli) fn over(assembly: Assembly) -> (Assembly, Self) {
+    pub(in crate::cli) fn begin(assembly: Assembly) -> (Assembly, Self) {
         let observer = Arc::new(Observer::default());
         (assembly.observed_by(Arc::clone(&observer)), Self(observer))
     }
@@ -39,7 +39,7 @@ impl Watch {
     /// # Errors
     ///
     /// Fails where there is no such profile, or a path cannot be examined.
-    pub(in crate::cli) fn under(
+    pub(in crate::cli) fn with_profile(
         self,
         config: &Config,
         (name, workspace): (&str, &Path),
@@ -50,7 +50,7 @@ impl Watch {
             forbidden: Forbidden::locate(&own_places(config))?,
             observer: self.0,
             runtime: config.paths.runtime.clone(),
-            under: under(policy, workspace, &files, landlock_abi())?,
+            under: resolve(policy, workspace, &files, landlock_abi())?,
             workspace: workspace.to_owned(),
             files,
         })

@@ -15,7 +15,7 @@ pub(in crate::cli) struct Watch;
 
 impl Watch {
     /// Observes nothing.
-    pub(in crate::cli) fn over(assembly: Assembly) -> (Assembly, Self) {
+    pub(in crate::cli) fn begin(assembly: Assembly) -> (Assembly, Self) {
         (assembly, Self)
     }
 
@@ -25,7 +25,7 @@ impl Watch {
     ///
     /// Never.
     #[expect(clippy::unnecessary_wraps, reason = "on Linux it may fail")]
-    pub(in crate::cli) fn under(
+    pub(in crate::cli) fn with_profile(
         self,
         _config: &Config,
         _under: (&str, &Path),

@@ -10,7 +10,7 @@ use hookjail_base::util::units::Span;
 /// The words for a decision.
 const DECISIONS: [&str; 5] = ["allow", "ask", "block", "deny", "none"];
 
-/// Expectations of a run. What is not set is not compared.
+/// Expectations of a run. Absent ones are not compared.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expected {

@@ -202,7 +202,9 @@ impl TestFile {
         let found = found.map_err(|error| cannot(&error))?;
         match found.starts_with(&project) {
             true => Ok(found),
-            false => Err(cannot(&"it lies outside of the project; name one inside")),
+            false => Err(cannot(
+                &"the file lies outside of the project; name one inside",
+            )),
         }
     }
 }
@@ -256,7 +258,9 @@ impl Case {
                 };
                 let found = path.canonicalize().map_err(|error| cannot(&error))?;
                 if !found.starts_with(workspace) {
-                    return Err(cannot(&"it lies outside of the workspace; name one inside"));
+                    return Err(cannot(
+                        &"the file lies outside of the workspace; name one inside",
+                    ));
                 }
                 let text = fs::read(&found).map_err(|error| cannot(&error))?;
                 serde_json::from_slice(&text).map_err(|error| cannot(&error))?

@@ -264,9 +264,12 @@ mod tests {
             assert_eq!(judged(expected), [expected_line], "{expected}");
         }
         let mut failed = runs();
-        failed.confined.failure = Some("hookjail: it crashed".to_owned());
+        failed.confined.failure = Some("hookjail: the run crashed".to_owned());
         let found = mismatches(&Expected::default(), &failed, Kind::Confined);
-        assert_eq!((found[0].key, &*found[0].found), ("fails", "it crashed"));
+        assert_eq!(
+            (found[0].key, &*found[0].found),
+            ("fails", "the run crashed")
+        );
         let fails = Expected {
             fails: Some(true),
             ..Expected::default()

@@ -165,9 +165,7 @@ impl TestArgs {
         })?;
         if paths.is_empty() {
             let [usual, ..] = file::SUFFIXES;
-            return Err(Failure::new(format!(
-                "no file `*{usual}` is there; name one"
-            )));
+            return Err(Failure::new(format!("no file `*{usual}` exists; name one")));
         }
         let files = paths.iter().map(|path| Ok((path, TestFile::read(path)?)));
         let files = files.collect::<Result<Vec<_>, Failure>>()?;
@@ -208,7 +206,7 @@ impl TestArgs {
     ///
     /// # Errors
     ///
-    /// Fails where there is none of that name, or the file may not name it.
+    /// Fails where no profile has that name, or the file may not name it.
     fn check_profile(&self, path: &Path, name: &str, registry: &Registry) -> Result<(), Failure> {
         let policy = profile::find(registry, name)?;
         if self.may_be_named(&policy, registry) {
@@ -252,12 +250,12 @@ impl TestArgs {
         )))
     }
 
-    /// Returns whether a project's files may name a profile: one that anybody may have, the usual one, one that allows no more
-    /// than that, or one that the command line names.
+    /// Returns whether a project's files may name a profile. They may name one that anybody may have, the usual one, one that
+    /// allows no more than that, and one that the command line names.
     fn may_be_named(&self, policy: &Policy, registry: &Registry) -> bool {
         let name = policy.name.as_str();
         let is_usual = policy.granted_by == GrantedBy::Anyone || name == PROFILE;
-        let is_given = || self.profile.iter().any(|given| given == name);
+        let is_given = || self.profile.iter().any(|named| named == name);
         let usual = profile::find(registry, PROFILE);
         is_usual || is_given() || usual.is_ok_and(|usual| policy.wider_than(&usual).is_empty())
     }
@@ -336,7 +334,7 @@ impl TestArgs {
         let ran = rehearsed.run(&[payload]);
         let ran = ran.and_then(|runs| {
             let run = runs.into_iter().next();
-            run.ok_or_else(|| "it did not run".to_owned().into())
+            run.ok_or_else(|| "the hook did not run".to_owned().into())
         });
         Ok(match ran {
             Ok(runs) => {
@@ -415,7 +413,7 @@ impl RuntimeCase<'_> {
     }
 }
 
-/// Returns the words that a line of settings runs, as `install` has them run: those of one command, or of a shell with the line.
+/// Returns the words that a line of settings runs, as `install` has them run: the words of one command, or of a shell with the line.
 fn line_words(line: &str, shell: &str, (workspace, runtime): (&Path, Adopted)) -> Vec<String> {
     let value = |name: &str| match runtime.project_variables().any(|known| known == name) {
         true => workspace.to_str().map(str::to_owned),
@@ -450,7 +448,7 @@ fn around(context: &Context, runtime: Adopted, directory: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// Fails where a run is not as expected, or a file is none of tests.
+/// Fails where a run is not as expected, or a file has no tests.
 pub(super) fn passed_below(
     context: &Context,
     directory: &Path,

@@ -91,14 +91,16 @@ impl Run {
         let runtime = runtime(&self.contract);
         let runtime = runtime.ok_or_else(|| {
             let contract = &self.contract;
-            Failure::new(format!("a hook of contract `{contract}` stands in no settings; `hookjail test` has no runtime for it"))
+            Failure::new(format!(
+                "`hookjail test` has no runtime for contract `{contract}`"
+            ))
         })?;
         let event = started["event"]["text"].as_str();
         let event = event.filter(|_| started["event"]["cut"] != true);
         let event = event.and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok());
         let Some(mut event) = event else {
             return Err(Failure::new(format!(
-                "the journal has no whole event of run `{id}`; set `audit.capture = [\"event\"]`, and run the hook again"
+                "the journal has no complete event of run `{id}`; set `audit.capture = [\"event\"]`, and run the hook again"
             )));
         };
         event.retain(|key, _| !OF_A_CALL.contains(&&**key));

@@ -16,7 +16,7 @@ const LETTERS: usize = 300;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct TestResult {
     pub(super) case: String,
-    /// Why the hook could not be run.
+    /// The reason why the hook could not be run.
     pub(super) error: Option<String>,
     /// The file of tests.
     pub(super) file: String,

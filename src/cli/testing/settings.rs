@@ -178,7 +178,7 @@ impl TestArgs {
     }
 }
 
-/// Where hooks of settings run.
+/// The places where hooks of settings run.
 struct Place<'a> {
     config: Option<&'a Path>,
     registry: &'a Registry,

@@ -1,4 +1,4 @@
-//! `hookjail install` for hooks that are programs of a repository's directory: git takes its hooks from a directory of scripts, each of
+//! `hookjail install` for hooks that are programs in a repository's directory. Git takes its hooks from a directory of scripts, each of
 //! which has hookjail run the hook at its own place.
 
 mod repository;
@@ -57,10 +57,10 @@ pub(super) struct PlannedHook {
     pub(super) bound: Vec<BoundConsent>,
     path: PathBuf,
     pub(super) point: &'static str,
-    /// Why its command would be refused; `None` where it is allowed.
+    /// The reason why its command would be refused; `None` where it is allowed.
     pub(super) refused: Option<Refused>,
     remarks: Vec<String>,
-    /// Why it cannot be confined, if so.
+    /// The reason why it cannot be confined, if so.
     left: Option<String>,
 }
 
@@ -104,9 +104,9 @@ impl RepositoryPlanner<'_> {
         let program = plan::program().map_err(Failure::new)?;
         let mut texts = vec![(scripts::START, scripts::start())];
         for point in scripts::scripted(&points) {
-            let there = repository.script(point);
-            let there = there.and_then(|text| String::from_utf8(text).ok());
-            let named = there.as_deref().and_then(scripts::profile);
+            let script = repository.script(point);
+            let script = script.and_then(|text| String::from_utf8(text).ok());
+            let named = script.as_deref().and_then(scripts::profile);
             let known = named.filter(|name| profile::find(self.registry, name).is_ok());
             let name = known.unwrap_or(self.profile);
             let script = Script {
@@ -124,8 +124,8 @@ impl RepositoryPlanner<'_> {
         let foreign: Vec<_> = texts
             .iter()
             .filter(|(name, _)| {
-                let there = repository.script(name);
-                there.is_some_and(|text| !scripts::is_written(&text))
+                let script = repository.script(name);
+                script.is_some_and(|text| !scripts::is_written(&text))
             })
             .map(|(name, _)| repository.scripts().join(name))
             .collect();
@@ -205,7 +205,7 @@ impl RepositoryPlanner<'_> {
         };
         remarks.extend(manager.filter(|it| !is_found(it)).map(|program| {
             format!(
-                "`{program}` is in no directory where profile {profile} executes programs, and its script may pass the hook over; install it in ~/.local/bin"
+                "profile {profile} executes no program beside `{program}`, so the script may skip the hook; install it in ~/.local/bin"
             )
         }));
         remarks
@@ -304,7 +304,8 @@ impl PlannedRepository {
         script.stdin(Stdio::null()).stderr(Stdio::null());
         let output = script.output().map_err(|error| error.to_string())?;
         let report: Result<Previewed, _> = serde_json::from_slice(&output.stdout);
-        let report = report.map_err(|_| format!("it does not start hookjail ({})", output.status));
+        let report =
+            report.map_err(|_| format!("the script does not start hookjail ({})", output.status));
         Ok(report?.refusal)
     }
 }
@@ -352,7 +353,7 @@ impl InstallArgs {
         let is_asked = !self.dry_run && planned.changes() > 0;
         if is_asked && !self.yes {
             if context.call.json || !io::stdin().is_terminal() {
-                let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
+                let message = "nothing was changed; pass --yes to make these changes, or --dry-run to only show them";
                 return Err(Failure::new(message));
             }
             let question = "Allow these hooks as their files are now, and have git start them confined? [y/N] ";
@@ -399,7 +400,7 @@ impl InstallArgs {
         let is_asked = is_there && !self.dry_run;
         if is_asked && !self.yes {
             if context.call.json || !io::stdin().is_terminal() {
-                let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
+                let message = "nothing was changed; pass --yes to make these changes, or --dry-run to only show them";
                 return Err(Failure::new(message));
             }
             if !agreed("Put this back? [y/N] ")? {
@@ -467,7 +468,7 @@ fn put_back(config: &Config, repository: &Repository) -> Result<Vec<PathBuf>, Fa
 
 fn none_found(directory: &Path) -> Failure {
     Failure::new(format!(
-        "no repository of git is found at `{}`; go to its working tree",
+        "no git repository is found at `{}`; run this in its working tree",
         directory.display()
     ))
 }

@@ -1,4 +1,4 @@
-//! A repository whose hooks are confined: what git reports of it, and the files that are written in it.
+//! A repository whose hooks are confined: git's reports of it, and the files that are written in it.
 
 use std::{
     env,

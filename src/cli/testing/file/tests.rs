@@ -105,15 +105,18 @@ fn a_case_has_runtimes_and_expectations_of_its_own_in_toml_and_yaml() {
         };
         assert!(one.is_for("a") && one.is_for("b"));
         assert!(!other.is_for("a") && other.is_for("b"));
-        let under = |name: &str| {
+        let expectations = |name: &str| {
             let found = one.expected(name);
             let changes = found.changes.map(|it| it.into_iter().collect::<Vec<_>>());
             (found.decision.unwrap(), found.exit, found.fails, changes)
         };
-        assert_eq!(under("a"), ("deny".to_owned(), Some(2), Some(true), None));
+        assert_eq!(
+            expectations("a"),
+            ("deny".to_owned(), Some(2), Some(true), None)
+        );
         let changes = Some(vec!["A x".to_owned()]);
         assert_eq!(
-            under("b"),
+            expectations("b"),
             ("none".to_owned(), Some(2), Some(false), changes)
         );
     }
