@@ -1,4 +1,4 @@
-//! A runtime sends a hook, hookjail runs it confined and answers with what it said.
+//! A runtime sends a hook, hookjail runs it confined and answers with its output.
 
 use hookjail::pb;
 

@@ -1,14 +1,15 @@
-//! The escape matrix: what a hook could try, row by row, each with its positive control.
+//! The escape matrix: attempts of a hook to escape, row by row, each with its positive control.
 //!
 //! `cargo test --test spec matrix -- --nocapture --test-threads 1` prints every row with what was seen. The rows are those
-//! of `docs/escape-matrix.md`; what a list of attempts cannot show (deadlines, floods, crashes) has a test of its own there.
+//! of `docs/escape-matrix.md`. There, rows that a list of attempts cannot show (deadlines, floods, crashes) have a test of
+//! their own.
 //!
 //! `HOOKJAIL_MAY_SKIP`, where it is set, lists the rows that may be left unproved on this machine, by blanks: any other is
 //! a failure then. `HOOKJAIL_ONLY_ROWS`, where it is set, lists the rows that are tried at all.
 
 #![expect(
     clippy::print_stdout,
-    reason = "prints the matrix for whoever asked for it"
+    reason = "prints the matrix for the person who runs it"
 )]
 
 mod parts;
@@ -81,7 +82,8 @@ const fn root_reaches(errno: i32, attempt: Attempt) -> Attempt {
 
 const DENIED: &[i32] = &[EACCES, EPERM];
 
-/// What no profile without network allows. Of the ground, `{outside}` is granted to nobody, `{workspace}` for reading.
+/// Attempts that every profile without network refuses. Of the ground, no profile grants `{outside}`, and `{workspace}` is
+/// readable.
 #[rustfmt::skip] // One line for each attempt.
 pub(crate) const ALWAYS: &[Attempt] = &[
     // A. Files.
@@ -137,7 +139,7 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     root(refused("ESC-036", &["open-to-read", "/dev/fuse"], &[EACCES, ENOENT])),
     root(refused("ESC-036", &["open-to-read", "/dev/vsock"], &[EACCES, ENOENT])),
     optional(refused("ESC-036", &["open-to-read", "/dev/ptmx"], &[EACCES, ENOENT])),
-    // RNDGETENTCNT, which the device answers to everybody.
+    // RNDGETENTCNT, which the device answers to every process.
     refused("ESC-037", &["device-request", "/dev/urandom", "0x80045200"], &[ENOTTY]),
     // TIOCSTI and TIOCLINUX, refused before the kernel looks for the terminal.
     reaches(EBADF, refused("ESC-038", &["call", "ioctl", "-1", "0x5412", "0"], &[ENOTTY])),
@@ -201,7 +203,7 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     refused("ESC-100", &["signal-thread-unsafely", "{pid}"], &[EPERM]),
     refused("ESC-100", &["signal-queued", "{pid}"], &[EPERM]),
     refused("ESC-100", &["signal-descriptor", "{pid}"], &[EPERM]),
-    // The kernel may say that there was nobody to signal, or that all is well.
+    // The kernel may report that there is no process to signal, or success.
     control(Control::UnderAUserOfItsOwn, refused("ESC-101", &["signal-all"], &[0, EPERM, ESRCH])),
     refused("ESC-103", &["signal-by-io", "{pid}"], &[EPERM]),
     killed("ESC-104", &["trace", "{pid}"]),
@@ -309,7 +311,7 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     root(refused("ESC-171", &["become", "1"], &[EPERM, EINVAL])),
     root(refused("ESC-171", &["become-group", "1"], &[EPERM, EINVAL])),
     root(refused("ESC-171", &["no-groups"], &[EPERM])),
-    // What it is already.
+    // The ids that the hook has already.
     open("ESC-171", &["become", "-1"]),
     open("ESC-171", &["become-group", "-1"]),
     root(refused("ESC-172", &["open-to-write", "{cgroup}"], &[EACCES, ENOENT])),
@@ -318,7 +320,7 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     open("ESC-174", &["lower-limit"]),
 ];
 
-/// What a profile without processes does not allow either.
+/// Further attempts that a profile without processes refuses.
 pub(crate) const WITHOUT_PROCESSES: &[Attempt] = &[
     refused("ESC-116", &["start-process"], &[EPERM]),
     refused("ESC-116", &["start-by-vfork"], &[EPERM]),
@@ -327,20 +329,20 @@ pub(crate) const WITHOUT_PROCESSES: &[Attempt] = &[
     refused("ESC-116", &["call", "fork"], &[EPERM]),
 ];
 
-/// What a profile with processes does not allow either.
+/// Further attempts that a profile with processes refuses.
 pub(crate) const WITH_PROCESSES: &[Attempt] = &[
     refused("ESC-113", &["new-session"], &[EPERM]),
     refused("ESC-113", &["new-group"], &[EPERM]),
     refused("ESC-113", &["start-beside"], &[EPERM]),
 ];
 
-/// What a profile that changes metadata allows, as documented.
+/// Attempts that a profile that changes metadata allows, as documented.
 const WITH_METADATA: &[Attempt] = &[open("ESC-019", &["watch", "{outside}"])];
 
-/// What `network` is for: outbound TCP and UDP.
+/// Rows that `network` allows: outbound TCP and UDP.
 const NETWORK_ALLOWS: &[&str] = &["ESC-060", "ESC-063", "ESC-065", "ESC-077"];
 
-/// What it does not allow either, beside all the rest.
+/// Further attempts that `network` refuses.
 const WITH_NETWORK: &[Attempt] = &[
     // Every family but IPv4 and IPv6.
     refused("ESC-085", &["any-socket", "2", "10"], &[EPERM]),
@@ -432,7 +434,7 @@ async fn hold(daemon: &Daemon, profile: &str, attempts: impl Iterator<Item = &'s
         let names = |list: &String| list.split_whitespace().any(|name| name == attempt.row);
         only.as_ref().is_none_or(names)
     };
-    // What it has of its own is all that it sees of /proc there.
+    // In a container, a hook sees its own processes alone in `/proc`.
     let of_itself = |attempt: &&Attempt| contained() && attempt.words == ["read-line", "self"];
     let attempts = attempts.filter(|attempt| wanted(attempt) && !of_itself(attempt));
     let seen = Probe::build().both_sides(daemon, profile, attempts).await;
@@ -453,7 +455,11 @@ async fn hold(daemon: &Daemon, profile: &str, attempts: impl Iterator<Item = &'s
             faults.push(format!("{row} must be shown here, and was not"));
         }
     }
-    let count = |state| rows.values().filter(|of| **of == state).count();
+    let count = |state| {
+        rows.values()
+            .filter(|row_state| **row_state == state)
+            .count()
+    };
     println!(
         "{profile}: {} rows with {} attempts: {} held, {} failed, {} skipped",
         rows.len(),
@@ -465,7 +471,7 @@ async fn hold(daemon: &Daemon, profile: &str, attempts: impl Iterator<Item = &'s
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What became of a row: the worst of its attempts, of which one that shows nothing does not speak for the others.
+/// State of a row: the worst of its attempts. Skipped attempts count only where all are skipped.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum State {
     Skipped,

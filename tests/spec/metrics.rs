@@ -1,4 +1,4 @@
-//! What the daemon counts can be read at a local address, by anybody there, who can do nothing else.
+//! The metrics of the daemon: every local client can read them at a local address, and do nothing else there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,7 +46,7 @@ fn send(daemon: &Daemon, bytes: &[u8]) -> String {
     let mut stream = connect(daemon);
     stream.write_all(bytes).unwrap();
     let mut answer = String::new();
-    // Where the daemon read less than was sent, the end may be a reset; what was answered came before.
+    // Where the daemon read less than was sent, the connection may end with a reset, after the answer.
     if let Err(error) = stream.read_to_string(&mut answer) {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     }
@@ -166,7 +166,7 @@ async fn each_end_and_each_refusal_is_counted_once_where_it_belongs() {
         let last = format!("hookjail_{histogram}_seconds_bucket{{le=\"+Inf\"}}");
         assert_eq!(all[&last], 7.0);
     }
-    // The one that was late took what was left of a second.
+    // The late one took the rest of a second.
     assert_eq!(all["hookjail_run_seconds_bucket{le=\"5\"}"], 7.0);
     assert!(all["hookjail_run_seconds_bucket{le=\"0.25\"}"] <= 6.0);
     let sum = all["hookjail_run_seconds_sum"];
@@ -330,7 +330,7 @@ async fn no_caller_adds_a_label_or_a_value() {
     closed(&after);
 }
 
-/// Checks that each label has a value of a list that callers have no part in.
+/// Checks that each label has a value of a list that callers cannot change.
 fn closed(text: &str) {
     let label = Regex::new("([a-z]+)=\"([^\"]*)\"").unwrap();
     for found in label.captures_iter(text) {
@@ -405,13 +405,13 @@ async fn what_runs_what_waits_and_what_is_asked_are_seen_as_they_are() {
     let mut news = news.into_inner();
     let mut client = daemon.client();
     let call = tokio::spawn(async move { client.execute(hook(["/bin/true"])).await });
-    let asked = news.message().await.unwrap().unwrap().news.unwrap();
-    let pb::watch_response::News::Pending(asked) = asked else {
-        unreachable!("{asked:?}");
+    let news_item = news.message().await.unwrap().unwrap().news.unwrap();
+    let pb::watch_response::News::Pending(pending) = news_item else {
+        unreachable!("{news_item:?}");
     };
     assert_eq!(levels(&daemon), [0.0, 0.0, 1.0]);
     let no = pb::DecideRequest {
-        consent_id: asked.consent_id,
+        consent_id: pending.consent_id,
         decision: pb::ConsentDecision::No.into(),
     };
     operator.decide(no).await.unwrap();
@@ -526,14 +526,14 @@ async fn a_journal_that_cannot_be_written_is_counted_and_dated() {
     assert!(all["hookjail_journal_failures_total"] >= 1.0);
     let last = all["hookjail_journal_last_failure_timestamp_seconds"];
     assert!((before..=seconds()).contains(&last), "{last}");
-    // The hook ran, and its caller was told that no record says so.
+    // The hook ran, and its caller got an error because there is no record of it.
     let runs = run_labels("observe", "exited", "workspace-rw");
     assert_eq!(all[&format!("hookjail_runs_total{runs}")], 1.0);
     let refusals = "hookjail_refusals_total{reason=\"AUDIT_UNAVAILABLE\"}";
     assert_eq!(all[refusals], 1.0);
 
     limit_files(&daemon, None);
-    until("what is written late", || value(&daemon, WRITABLE) == 1.0).await;
+    until("the late records", || value(&daemon, WRITABLE) == 1.0).await;
     assert_eq!(daemon.records(), ["started", "ended"]);
     assert_eq!(value(&daemon, "hookjail_journal_records_total"), 2.0);
 }
@@ -567,7 +567,7 @@ async fn nothing_but_get_of_metrics_is_answered_and_no_body_is_read() {
             "{method}"
         );
     }
-    // A body that never comes is not waited for.
+    // The daemon does not wait for a body that never comes.
     let long = format!("POST /metrics {head}Content-Length: 1000000000000\r\n\r\nx");
     let began = Instant::now();
     assert_eq!(status(&long), "405");
@@ -576,7 +576,7 @@ async fn nothing_but_get_of_metrics_is_answered_and_no_body_is_read() {
         "200"
     );
     assert!(began.elapsed() < Duration::from_secs(4));
-    // Nor is what is no HTTP/1 understood, or a head without end.
+    // The daemon rejects bytes that are not HTTP/1, and a head without end.
     for nonsense in [
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
         "\0\0\0\0\n\n".to_owned(),
@@ -601,17 +601,18 @@ async fn nothing_but_get_of_metrics_is_answered_and_no_body_is_read() {
     assert_eq!(status(&format!("GET /metrics {head}\r\n")), "200");
 }
 
-/// Returns how many sockets of a process the kernel lists under a file of `/proc/net`, by their state.
+/// Returns the number of sockets of a process in this state that the kernel lists in a file of `/proc/net`.
 fn sockets(pid: u32, file: &str, state: &str) -> usize {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let links = descriptors.filter_map(|it| fs::read_link(it.ok()?.path()).ok());
-    let own: BTreeSet<_> = links.map(|link| link.display().to_string()).collect();
+    let own_sockets: BTreeSet<_> = links.map(|link| link.display().to_string()).collect();
     let text = fs::read_to_string(Path::new("/proc/net").join(file)).unwrap_or_default();
     let rows = text
         .lines()
         .skip(1)
         .map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let is_own = |row: &Vec<&str>| row[3] == state && own.contains(&format!("socket:[{}]", row[9]));
+    let is_own =
+        |row: &Vec<&str>| row[3] == state && own_sockets.contains(&format!("socket:[{}]", row[9]));
     rows.filter(is_own).count()
 }
 

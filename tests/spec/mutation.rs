@@ -1,8 +1,7 @@
-//! The policy with one element taken out at a time: something must notice each.
+//! The policy with one element taken out at a time: something must detect each removal.
 //!
-//! `cargo test --test spec mutation -- --include-ignored --nocapture` prints element by element what
-//! noticed. What noticed is an attempt that got through, a call that was not denied as written down, or the daemon, which
-//! refuses to run.
+//! `cargo test --test spec mutation -- --include-ignored --nocapture` prints for each element how its removal shows. An attempt
+//! gets through, a call is not denied as documented, or the daemon refuses to run.
 //! `HOOKJAIL_MUTANTS=N` tries every Nth element only.
 
 use std::{
@@ -31,7 +30,7 @@ use crate::{
     support::{Daemon, Setup, hook, needs_root, reason},
 };
 
-/// Elements that nothing on this page notices, and why that is so.
+/// Elements whose removal no test here detects, each with the cause.
 const ARGUED: &[(&str, &str)] = &[
     ("seccomp:sethostname", CAPABILITY),
     ("seccomp:setdomainname", CAPABILITY),
@@ -53,7 +52,7 @@ const ARGUED: &[(&str, &str)] = &[
 const CAPABILITY: &str =
     "the kernel asks for a capability, and a hook has none: attested in each run";
 
-/// What stands before a right, and the attempt that must fail by the right alone.
+/// Defences in front of a right, and the attempt that must fail by the right alone.
 type Behind = (
     &'static str,
     &'static [&'static str],
@@ -190,7 +189,7 @@ fn elements() -> Vec<String> {
     names
 }
 
-/// Returns what notices that an element is missing.
+/// Returns the first sign that an element is missing.
 async fn notice(probe: &Probe, element: &str) -> Option<String> {
     let right = element.strip_prefix("landlock:").unwrap_or_default();
     if let Some((_, before, words)) = BEHIND.iter().find(|(name, ..)| *name == right) {
@@ -218,11 +217,11 @@ async fn notice(probe: &Probe, element: &str) -> Option<String> {
     }
     let daemon = weakened(&[element]).await;
     let name = element.split(':').nth(1).unwrap_or_default();
-    for (profile, processes, own) in [
+    for (profile, processes, attempts_of_profile) in [
         ("strict", false, WITHOUT_PROCESSES),
         ("pipeline", true, WITH_PROCESSES),
     ] {
-        // What is quick, or likely to notice, first.
+        // The quick and the likely detectors first.
         let (likely, others): (Vec<Door>, Vec<Door>) = doors(processes)
             .into_iter()
             .partition(|door| door.name == name);
@@ -234,7 +233,7 @@ async fn notice(probe: &Probe, element: &str) -> Option<String> {
         if notice.is_some() {
             return notice;
         }
-        let attempts = own.iter().chain(ALWAYS);
+        let attempts = attempts_of_profile.iter().chain(ALWAYS);
         for attempt in attempts {
             let notice = probe
                 .failures_of_hooks(&daemon, profile, [attempt])
@@ -261,11 +260,11 @@ async fn weakened(elements: &[&str]) -> Daemon {
     .await
 }
 
-/// Has a hook tell what state it finds itself in; returns that if it is not as it must be.
+/// Has a hook report its own state; returns the report if it differs from the expected one.
 async fn differing_state(probe: &Probe, daemon: &Daemon, profile: &str) -> Option<String> {
     let expected = [
         (vec!["descriptors"], None, "0 1 2 "),
-        // Whatever the daemon ignores or blocks, a hook does not.
+        // A hook inherits no ignored and no blocked signal of the daemon.
         (vec!["raise", "10"], Some(libc::SIGUSR1), ""),
         (vec!["raise", "12"], Some(libc::SIGUSR2), ""),
         (
@@ -297,8 +296,8 @@ async fn differing_state(probe: &Probe, daemon: &Daemon, profile: &str) -> Optio
     None
 }
 
-/// Steps that a kernel takes for done and does not do; whether only root takes them, and what stands behind them where
-/// nothing notices.
+/// Steps that a kernel reports as done without doing them: the step, its flaw, whether only root takes it, and the defence
+/// behind it where nothing detects the flaw.
 const DEAD_STEPS: &[(&str, &str, bool, Option<&str>)] = &[
     ("signals", "13=0", false, None),
     ("process group", "109=0", false, None),
@@ -331,7 +330,7 @@ const DEAD_STEPS: &[(&str, &str, bool, Option<&str>)] = &[
 #[tokio::test]
 async fn something_notices_each_step_of_the_set_up_that_only_seems_to_be_taken() {
     let (probe, kernel) = (Probe::build(), FakeKernel::build());
-    // The positive control: nothing is noticed where every step is taken.
+    // The positive control: nothing is detected where every step is taken.
     let daemon = kernel.daemon(&[]).await;
     assert_eq!(differing_state(&probe, &daemon, "strict").await, None);
     let state = probe.confined(&daemon, "strict", &["state"]).await;
@@ -382,15 +381,15 @@ async fn each_proof_by_itself_refuses_filters_that_only_seem_to_be_loaded() {
     }
 }
 
-/// Returns what a hook says about its ids, the number of its user apart, which is another one in each run.
+/// Returns the ids that a hook reports, without its uid, which differs in each run.
 fn who(state: &str) -> Vec<String> {
     let user = state.split_whitespace().nth(1).unwrap();
     let ids = state.lines().take(3);
     ids.map(|line| line.replace(user, "USER")).collect()
 }
 
-/// What is taken out of the mechanism while the backend claims what it always does: the axis, and the elements. What Landlock
-/// refuses of devices is reading, so a hole there shows on `read` first.
+/// Elements taken out of the mechanism while the claims of the backend stay the same, by axis. Of access to devices, Landlock
+/// refuses reading, so a hole there shows on `read` first.
 const HOLES: &[(&str, &str)] = &[
     ("read", "landlock:ReadFile landlock:ReadDir"),
     ("write", "landlock:MakeReg"),
@@ -419,12 +418,12 @@ async fn a_mechanism_with_a_hole_is_caught_by_the_self_test_on_the_axis_of_the_h
         assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED", "{hole}");
         let details = refusal.get_error_details();
         let metadata = &details.error_info().unwrap().metadata;
-        let on = metadata.get("axis").map(String::as_str);
-        assert_eq!(on, Some(axis), "{hole}: {}", refusal.message());
+        let reported_axis = metadata.get("axis").map(String::as_str);
+        assert_eq!(reported_axis, Some(axis), "{hole}: {}", refusal.message());
     }
 }
 
-/// What every run below prints of a way: its result, or the name of the error.
+/// Prints the result of a way, or the name of its error, in every run below.
 const WAYS: &str = r#"
 FAST = 0x20000000
 def tried(act):
@@ -517,7 +516,7 @@ const OF_NAMED_HOSTS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// A request over HTTP gets this; what else is sent comes back.
+/// Answers a request over HTTP, and echoes any other input.
 fn answer(mut stream: TcpStream) {
     let mut bytes = [0; 4096];
     while let Ok(read @ 1..) = stream.read(&mut bytes) {
@@ -577,7 +576,7 @@ async fn something_notices_each_rule_for_named_hosts_that_is_taken_out() {
             })
             .await;
             let script = format!("{head}{WAYS}\nprint(json.dumps(tried(lambda: {way})))");
-            // Or the daemon itself notices.
+            // Or the daemon itself detects it.
             let ran = daemon.run(python(&script)).await;
             seen.push(match ran {
                 Ok(ran) => serde_json::from_slice(&ran.stdout).unwrap_or_default(),

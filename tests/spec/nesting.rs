@@ -1,7 +1,7 @@
-//! A daemon inside what others confine it with: it works, or says what stands in its way and what to do about it.
+//! A daemon inside confinement by others: the daemon works, or names the cause and the fix.
 //!
-//! `docs/nesting.md` is made here, a line by each test. Places that only root can make, and those of an ordinary user when root
-//! runs the tests, are made by tests of `as_root`; `with_user_namespaces` needs a host where anybody can make one.
+//! These tests generate `docs/nesting.md`, each of them a line. Tests of `as_root` make the places that only root can make, and
+//! those of an ordinary user when root runs the tests. `with_user_namespaces` needs a host where every user can make one.
 
 #![expect(
     clippy::disallowed_methods,
@@ -32,11 +32,11 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/nesting.md");
 const BEGIN: &str = "<!-- table: begin -->\n";
 const END: &str = "<!-- table: end -->\n";
 
-/// The ordinary user of these tests where root runs them; nobody has this id.
+/// Uid of the ordinary user of these tests where root runs them. No account has this uid.
 const USER: u32 = 60_001;
 
-/// What Docker's documentation lists as refused by its default profile to a container without further capabilities
-/// (docs.docker.com/engine/security/seccomp), as far as this architecture has the calls; io_uring was added since.
+/// Calls that Docker's default profile refuses to a container without further capabilities, according to its documentation
+/// (docs.docker.com/engine/security/seccomp), as far as this architecture has them. Docker has added io_uring since.
 const DOCKER_REFUSES: &[libc::c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -89,11 +89,11 @@ const DOCKER_REFUSES: &[libc::c_long] = &[
     libc::SYS_ustat,
 ];
 
-/// What Docker leaves root of its capabilities.
+/// Capabilities that Docker leaves to root.
 const DOCKER_LEAVES: &str = "-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service,\
                              +net_raw,+sys_chroot,+mknod,+audit_write,+setfcap";
 
-/// As whom the daemon finds itself in a place.
+/// User of the daemon in a place.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Who {
     Root,
@@ -109,18 +109,18 @@ impl Who {
     }
 }
 
-/// What is around a daemon.
+/// Surroundings of a daemon.
 #[derive(Debug, Default)]
 struct Around {
-    /// What root alone can put there.
+    /// Words of a command line that only root can run.
     by_root: Vec<String>,
-    /// What anybody can.
+    /// Words of a command line that every user can run.
     by_anybody: Vec<String>,
     /// Lines of `[hooks]`.
     config: &'static str,
 }
 
-/// What came of it.
+/// Result of a hook in these surroundings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Seen {
     happens: String,
@@ -158,7 +158,7 @@ fn dockers_filter() -> Vec<String> {
     flaws
 }
 
-/// The programs that play what is around a daemon, compiled where one is needed.
+/// Programs that imitate the surroundings of a daemon, compiled where one is needed.
 #[derive(Debug, Default)]
 struct Players {
     kernel: OnceCell<FakeKernel>,
@@ -217,19 +217,19 @@ const NESTED: &str = concat!(
     "/tests/testenv/nested-userns.sh"
 );
 
-/// As who runs the tests.
-fn own() -> Who {
+/// Returns the user that runs the tests.
+fn tester() -> Who {
     match nix::unistd::geteuid().is_root() {
         true => Who::Root,
         false => Who::User,
     }
 }
 
-/// Runs one hook in a place, and has `doctor` say what it thinks.
+/// Runs one hook in a place, and `doctor` beside it.
 fn look(name: &str, who: Who, place: &Around) -> Seen {
     let home = directory();
     let mut around = place.by_root.clone();
-    if own() == Who::Root && who == Who::User {
+    if tester() == Who::Root && who == Who::User {
         let id = USER.to_string();
         around.extend(words(["setpriv", "--reuid", &id, "--regid", &id]));
         around.push("--clear-groups".to_owned());
@@ -246,7 +246,7 @@ fn look(name: &str, who: Who, place: &Around) -> Seen {
     let config = home.path().join("hookjail.toml").display().to_string();
     let workspace = home.path().join("workspace").display().to_string();
     let start = [hookjail.as_str(), "--json", "--config", &config];
-    let under = |profile: &str| {
+    let try_profile = |profile: &str| {
         let run = [
             start.as_slice(),
             &["run", "--profile", profile, "--workspace", &workspace],
@@ -258,21 +258,21 @@ fn look(name: &str, who: Who, place: &Around) -> Seen {
         let witness = home.path().join("workspace/witness");
         (ran, examined, fs::remove_file(witness).is_ok())
     };
-    let mut seen = examine(name, under("writing"));
+    let mut seen = examine(name, try_profile("writing"));
     if seen.happens.starts_with("works") {
-        seen.keeping = examine(name, under("workspace-rw")).happens;
+        seen.keeping = examine(name, try_profile("workspace-rw")).happens;
     }
     seen
 }
 
-/// Reads what came of a hook and of asking `doctor`, which must agree.
+/// Reads the results of a hook and of `doctor`, which must agree.
 fn examine(name: &str, (ran, examined, witness): (Output, Output, bool)) -> Seen {
     let reply = serde_json::from_slice::<serde_json::Value>(&ran.stdout);
     assert!(reply.is_ok(), "{}: {ran:?}", name);
     let reply = reply.unwrap();
     let doctor = String::from_utf8_lossy(&examined.stdout);
     let seen = read(&reply);
-    // Refused, it left nothing; and `doctor` agrees, and says what helps.
+    // A refused hook leaves nothing. `doctor` agrees, and names a fix.
     let refused = seen.happens.starts_with("refused") || seen.happens == "does not start";
     assert_eq!(witness, !refused, "{}: {reply}", name);
     assert_eq!(examined.status.success(), !refused, "{}: {doctor}", name);
@@ -317,13 +317,13 @@ fn lay(place: &Around, who: Who, home: &Path) {
         fs::Permissions::from_mode(0o600),
     )
     .unwrap();
-    if own() == Who::Root && who == Who::User {
-        let own = profiles.join("writing.toml");
+    if tester() == Who::Root && who == Who::User {
+        let profile_file = profiles.join("writing.toml");
         for path in [
             home,
             &workspace,
             &profiles,
-            &own,
+            &profile_file,
             &home.join("hookjail.toml"),
         ] {
             chown(path, Some(USER), Some(USER)).unwrap();
@@ -343,7 +343,7 @@ fn in_place(around: &[String], inside: &[&str], home: &Path) -> Output {
     command.output().unwrap()
 }
 
-/// Reads what `run` said.
+/// Reads the reply of `run`.
 fn read(reply: &serde_json::Value) -> Seen {
     let error = &reply["error"];
     if error.is_null() {
@@ -351,10 +351,10 @@ fn read(reply: &serde_json::Value) -> Seen {
             .as_array()
             .cloned()
             .unwrap_or_default();
-        let told = sources.iter().any(|source| source == "seccomp");
-        let happens = match told {
+        let reports_calls = sources.iter().any(|source| source == "seccomp");
+        let happens = match reports_calls {
             true => "works",
-            false => "works; calls that the filters refuse are not told",
+            false => "works; calls that the filters refuse are not reported",
         };
         return Seen {
             happens: happens.to_owned(),
@@ -385,7 +385,7 @@ fn read(reply: &serde_json::Value) -> Seen {
     }
 }
 
-/// What is known of places, by name and user.
+/// Known results of places, by name and user.
 type Known = BTreeMap<(String, Who), Seen>;
 
 /// Reads the table.
@@ -412,15 +412,15 @@ fn known(table: &str) -> Known {
     known
 }
 
-/// Writes the table: of the places that there are, what is known.
+/// Writes the table: known results of all places.
 fn table(known: &Known) -> String {
     let mut text = String::from(
         "\n| around it | the daemon is | what happens | under `workspace-rw` | cause, as it is named | fix, as it is named |\n\
          |---|---|---|---|---|---|\n",
     );
     for name in NAMES {
-        let of = |who| known.get(&((*name).to_owned(), who));
-        let (root, user) = (of(Who::Root), of(Who::User));
+        let seen_by = |who| known.get(&((*name).to_owned(), who));
+        let (root, user) = (seen_by(Who::Root), seen_by(Who::User));
         let lines = match (root, user) {
             (Some(root), Some(user)) if root == user => vec![("either", root)],
             _ => [("root", root), ("user", user)]
@@ -449,7 +449,7 @@ fn table(known: &Known) -> String {
 /// Starts a daemon in a place and compares what happens with the page, or writes it there.
 fn is_as_written(name: &str, who: Who, around: &Around) {
     let seen = look(name, who, around);
-    // The control: what is refused elsewhere is not because of these tests.
+    // The control: the tests themselves cause no refusal.
     if name == NAMES[0] {
         assert_eq!(seen.happens, "works", "{seen:?}");
     }
@@ -491,7 +491,7 @@ macro_rules! places {
         $(
             #[test]
             fn $test() {
-                let ($places, $who) = (&Players::default(), own());
+                let ($places, $who) = (&Players::default(), tester());
                 is_as_written($name, $who, &$around);
             }
         )+
@@ -561,14 +561,14 @@ places! {
             "a filter that refuses Landlock with `EPERM`, as systemd-nspawn's of systemd 252" |players, _who|
             players.filter(&without_landlock(libc::EPERM));
         inside_a_filter_that_hides_landlock
-            "a filter that says Landlock is missing, as hookjail's own" |players, _who|
+            "a filter that reports Landlock as missing, as hookjail's own" |players, _who|
             players.filter(&without_landlock(libc::ENOSYS));
         inside_a_filter_that_refuses_filters "a filter that refuses the call `seccomp`" |players, _who|
             players.filter(&refused(&[libc::SYS_seccomp], libc::EPERM));
         inside_a_filter_that_refuses_openat2
             "a filter that refuses `openat2` with `ENOSYS`, as `RestrictSUIDSGID=yes`" |players, _who|
             players.filter(&refused(&[libc::SYS_openat2], libc::ENOSYS));
-        // No call has this number: the listener is never asked.
+        // No call has this number, so the listener gets no request.
         inside_a_filter_with_a_listener
             "a filter with a listener (`EBUSY` for another), as under WSL 2" |players, _who|
             players.filter(&words(["--hang", "1000"]));
@@ -607,7 +607,7 @@ places! {
             "a user namespace that has root alone (`unshare --map-root-user`)", Root:
             by_anybody(["unshare", "--map-root-user"]);
         with_nobody_but_the_user
-            "a user namespace that has nobody but the user (`unshare --map-current-user`)", User:
+            "a user namespace that has the user alone (`unshare --map-current-user`)", User:
             by_anybody(["unshare", "--map-current-user"]);
         without_any_id "a user namespace without any id (`unshare --user`)", User:
             by_anybody(["unshare", "--user"]);

@@ -152,13 +152,13 @@ fn pem(label: &str, der: &[u8]) -> String {
     )
 }
 
-/// The authority of all daemons and clients, but where a test says so.
+/// The authority of all daemons and clients, except where a test uses another one.
 fn authority() -> &'static Authority {
     static AUTHORITY: OnceLock<Authority> = OnceLock::new();
     AUTHORITY.get_or_init(|| Authority::new("authority"))
 }
 
-/// A daemon with files of TLS in a directory beside.
+/// A daemon with its TLS files in another directory.
 struct Served {
     daemon: Daemon,
     files: tempfile::TempDir,
@@ -178,12 +178,16 @@ fn write(path: &Path, text: &str, mode: u32) {
 }
 
 /// Writes the files of a daemon's certificate and authority.
-fn write_files(directory: &Path, own: &Holder, authority: &Authority) {
-    let chain: String = own.chain.iter().map(|it| pem("CERTIFICATE", it)).collect();
+fn write_files(directory: &Path, holder: &Holder, authority: &Authority) {
+    let chain: String = holder
+        .chain
+        .iter()
+        .map(|it| pem("CERTIFICATE", it))
+        .collect();
     write(&directory.join("cert.pem"), &chain, 0o644);
     write(
         &directory.join("key.pem"),
-        &pem("PRIVATE KEY", &own.key),
+        &pem("PRIVATE KEY", &holder.key),
         0o600,
     );
     let authority = pem("CERTIFICATE", &authority.certificate);
@@ -211,8 +215,8 @@ fn clients(list: &[(&str, &str)]) -> String {
 /// Starts a daemon with keys of `[network]`; the lines of the set-up follow those of `[server]`.
 async fn try_served(network: &str, setup: Setup) -> Result<Served, String> {
     let files = tempfile::tempdir().unwrap();
-    let own = authority().issue(&["localhost"]);
-    write_files(files.path(), &own, authority());
+    let holder = authority().issue(&["localhost"]);
+    write_files(files.path(), &holder, authority());
     let config = format!(
         "[server]\ncallers = [{USER:?}, {OTHER:?}]\n{}\n{}",
         setup.config,
@@ -395,7 +399,7 @@ async fn nobody_is_served_without_a_certificate_in_force_of_the_authority() {
     for (what, holder, expected) in [
         ("none", None, "CertificateRequired"),
         ("a stranger's", Some(&stranger), "UnknownCA"),
-        ("one that only says so", Some(&forger), "DecryptError"),
+        ("a forged one", Some(&forger), "DecryptError"),
         ("expired", Some(&expired), "CertificateExpired"),
         ("not yet valid", Some(&early), "CertificateExpired"),
         (
@@ -432,7 +436,7 @@ fn replace_line(daemon: &Daemon, begins: &str, line: &str) {
     fs::write(&file, lines.join("\n")).unwrap();
 }
 
-/// Returns what a reload refuses.
+/// Returns the refusal of a reload.
 fn refused_reload(daemon: &Daemon) -> String {
     let answer = reload(daemon);
     assert_eq!(answer["error"]["reason"], "RELOAD_REFUSED", "{answer}");
@@ -464,7 +468,7 @@ async fn certificates_and_authorities_are_replaced_without_a_restart() {
     run_as(&daemon, Some(&anew)).await.unwrap().unwrap();
     assert!(alert(&daemon, Some(&holder)).await.contains("UnknownCA"));
 
-    // What was connected before goes on.
+    // Connections from before go on.
     fs::write(daemon.workspace().join("go"), "").unwrap();
     let response = running.await.unwrap().unwrap();
     assert_eq!(&response.get_ref().stdout[..], b"went\n");
@@ -766,7 +770,7 @@ impl<'a> Caller<'a> {
         self.command(&program(), words).output().unwrap()
     }
 
-    /// Runs the program, which is told the daemon's address.
+    /// Runs the program with the daemon's address.
     fn connecting(&self, words: &[&str]) -> Output {
         self.hookjail(&[words, &["--connect", &self.url]].concat())
     }
@@ -789,10 +793,10 @@ async fn the_command_line_calls_a_daemon_over_the_network() {
     assert!(status["profiles"].is_array(), "{status}");
 
     let output = caller.hookjail(&["ps"]);
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("administered on its own host alone"),
-        "{said}"
+        stderr.contains("administered on its own host alone"),
+        "{stderr}"
     );
 
     // The small program has no TLS, and passes on what needs it.
@@ -811,13 +815,13 @@ async fn the_command_line_calls_a_daemon_over_the_network() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(started(&daemon), 2);
 
-    // What the daemon says of a certificate is shown.
+    // The client shows the daemon's message about a certificate.
     caller.hold(&Authority::new("stranger").issue(&[AGENT]));
     let output = caller.hookjail(&run);
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(
-        !output.status.success() && said.contains("UnknownCA"),
-        "{said}"
+        !output.status.success() && stderr.contains("UnknownCA"),
+        "{stderr}"
     );
 }
 
@@ -825,7 +829,7 @@ async fn the_command_line_calls_a_daemon_over_the_network() {
 struct Watch(Child);
 
 impl Watch {
-    fn of(caller: &Caller<'_>) -> Self {
+    fn new(caller: &Caller<'_>) -> Self {
         let words = ["consent", "watch", "--connect", &caller.url];
         let mut command = caller.command(&program(), &words);
         command
@@ -834,13 +838,13 @@ impl Watch {
             .stderr(Stdio::piped());
         let mut watch = command.spawn().unwrap();
         let mut line = String::new();
-        let mut said = BufReader::new(watch.stderr.take().unwrap());
-        said.read_line(&mut line).unwrap();
+        let mut stderr = BufReader::new(watch.stderr.take().unwrap());
+        stderr.read_line(&mut line).unwrap();
         assert!(line.contains("listening"), "{line}");
         Self(watch)
     }
 
-    /// Returns what it has shown in the end.
+    /// Ends it, and returns its output.
     fn end(mut self) -> String {
         drop(self.0.stdin.take());
         let mut shown = String::new();
@@ -871,11 +875,11 @@ async fn an_operator_of_another_host_answers_questions() {
     let operator = Caller::with(&daemon, &authority().issue(&["operator.test"]));
     let output = agents.connecting(&["consent", "watch", "--json"]);
     assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
-    // Without anybody to ask it is a no at once.
+    // Without an operator who can answer, the request is refused at once.
     let status = run_as(&daemon, Some(&agent)).await.unwrap().unwrap_err();
     assert_eq!(reason(&status), "CONSENT_REQUIRED");
 
-    let watch = Watch::of(&operator);
+    let watch = Watch::new(&operator);
     for (words, is_run) in [
         (&["deny"][..], false),
         (&["approve", "--once"], true),
@@ -895,7 +899,7 @@ async fn an_operator_of_another_host_answers_questions() {
         assert!(asked_by.contains(AGENT), "{question}");
         let id = question["consentId"].as_str().unwrap();
         let answer = [&["consent"], words, &["--json", id]].concat();
-        // Who asks does not answer.
+        // A caller cannot answer its own question.
         let output = agents.connecting(&answer);
         assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
 
@@ -913,7 +917,7 @@ async fn an_operator_of_another_host_answers_questions() {
             }
         }
     }
-    // It is remembered.
+    // The consent is remembered.
     run_as(&daemon, Some(&agent)).await.unwrap().unwrap();
     let shown = watch.end();
     for text in [
@@ -969,27 +973,27 @@ async fn certificates_of_one_user_have_one_users_places() {
 #[tokio::test]
 async fn status_says_where_clients_connect_and_how_many_users_they_are() {
     let daemon = served(&TWO_OF_ONE_USER).await;
-    let at = address(&daemon);
-    let expected = json!({"address": at.to_string(), "clients": 3, "users": 2});
+    let daemon_address = address(&daemon);
+    let expected = json!({"address": daemon_address.to_string(), "clients": 3, "users": 2});
     assert_eq!(status(&daemon).1["network"], expected);
     assert_eq!(
         status_line(&daemon, "network"),
-        format!("{at}, mutual TLS, 3 clients, 2 users")
+        format!("{daemon_address}, mutual TLS, 3 clients, 2 users")
     );
 
     replace_line(&daemon, "clients", &clients(&TWO_OF_ONE_USER[..2]));
     reload(&daemon);
 
-    let expected = json!({"address": at.to_string(), "clients": 2, "users": 1});
+    let expected = json!({"address": daemon_address.to_string(), "clients": 2, "users": 1});
     assert_eq!(status(&daemon).1["network"], expected);
 
     let daemon = plaintext().await;
-    let (at, uid) = (address(&daemon), uid(USER));
-    let expected = json!({"address": at.to_string(), "plaintextUid": uid});
+    let (daemon_address, uid) = (address(&daemon), uid(USER));
+    let expected = json!({"address": daemon_address.to_string(), "plaintextUid": uid});
     assert_eq!(status(&daemon).1["network"], expected);
     assert_eq!(
         status_line(&daemon, "network"),
-        format!("{at}, WITHOUT TLS: every caller is uid {uid}")
+        format!("{daemon_address}, WITHOUT TLS: every caller is uid {uid}")
     );
 }
 

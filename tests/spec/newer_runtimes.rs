@@ -32,7 +32,7 @@ const EVENTS: [(&str, &str); 8] = [
 #[tokio::test]
 async fn a_hook_at_a_point_of_a_newer_runtime_ends_as_it_does_without_hookjail() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, directory) = places(&daemon);
     let hook = written(
         &daemon,
         "newer",
@@ -40,9 +40,9 @@ async fn a_hook_at_a_point_of_a_newer_runtime_ends_as_it_does_without_hookjail()
     );
     let hook = hook.to_str().unwrap();
     for (runtime, payload) in EVENTS {
-        let bare = ended(&here, &[hook], payload);
+        let bare = ended(&directory, &[hook], payload);
         assert_eq!(bare.status.code(), Some(3));
-        let run = ended(&here, &in_place(runtime, &socket, &[], hook), payload);
+        let run = ended(&directory, &in_place(runtime, &socket, &[], hook), payload);
         assert_eq!(
             run.status.code(),
             Some(3),
@@ -57,11 +57,11 @@ async fn a_hook_at_a_point_of_a_newer_runtime_ends_as_it_does_without_hookjail()
 #[tokio::test]
 async fn a_refusal_at_a_point_of_a_newer_runtime_is_its_most_general_no() {
     let daemon = Daemon::start().await;
-    let (_, here) = places(&daemon);
+    let (_, directory) = places(&daemon);
     let nowhere = daemon.path().join("nobody").display().to_string();
     for (runtime, payload) in EVENTS {
         let refused = ended(
-            &here,
+            &directory,
             &in_place(runtime, &nowhere, &[], "/bin/true"),
             payload,
         );
@@ -76,7 +76,7 @@ async fn a_refusal_at_a_point_of_a_newer_runtime_is_its_most_general_no() {
 #[tokio::test]
 async fn a_point_that_differs_in_case_alone_is_the_listed_one() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, directory) = places(&daemon);
     let hook = written(&daemon, "guard", "#!/bin/sh\necho no >&2\nexit 1\n");
     let hook = hook.to_str().unwrap();
     for (runtime, payload) in [
@@ -88,7 +88,7 @@ async fn a_point_that_differs_in_case_alone_is_the_listed_one() {
         ("qwen-code", r#"{"hook_event_name":"preToolUse"}"#),
     ] {
         // A guard that breaks is a denial before a call.
-        let run = ended(&here, &in_place(runtime, &socket, &[], hook), payload);
+        let run = ended(&directory, &in_place(runtime, &socket, &[], hook), payload);
         assert_eq!(
             run.status.code(),
             Some(2),

@@ -1,4 +1,4 @@
-//! Notices of hooks: what `notify-send` and players of sounds ask for is shown by a program of the operator's.
+//! Notices of hooks: a program of the operator shows the requests of `notify-send` and of sound players.
 
 #![expect(
     clippy::disallowed_methods,
@@ -270,7 +270,7 @@ async fn garbage_in_the_pipe_shows_nothing_and_keeps_nothing_waiting() {
             ("head -c 8000000 /dev/urandom >\"$HOOKJAIL_NOTICES\"", 0),
             ("printf '9\\0notify-send\\0a\\0' >\"$HOOKJAIL_NOTICES\"", 0),
             ("printf '1\\0/bin/sh\\0a\\0' >\"$HOOKJAIL_NOTICES\"", 0),
-            // It stays the pipe that it is, and the programs what they are.
+            // The pipe and the programs stay unchanged.
             ("rm -f \"$HOOKJAIL_NOTICES\" || exit 7", 7),
             ("ln -sf /etc/hostname \"$HOOKJAIL_NOTICES\" || exit 7", 7),
             (
@@ -315,7 +315,7 @@ async fn a_hook_that_goes_on_is_cut_off_and_another_session_is_not() {
         assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
     }
     // Of a run eight, and of a session eight at once; one more may have come since.
-    until("those of the other session", || {
+    until("the notices of the other session", || {
         site.shown().lines().count() >= 16
     })
     .await;
@@ -385,7 +385,8 @@ mod as_root {
     async fn a_hook_that_runs_as_its_caller_has_notices_of_its_own() {
         needs_root();
         let site = Site::with(directory(), RECORD, "", |program| {
-            let users = format!("[server]\ncallers = [{NOBODY}]\n[hooks]\nrun_as = \"caller\"\n");
+            let caller = NOBODY;
+            let users = format!("[server]\ncallers = [{caller}]\n[hooks]\nrun_as = \"caller\"\n");
             (
                 format!("{users}[notify]\ncommand = [{program:?}]\n"),
                 Vec::new(),

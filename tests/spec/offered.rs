@@ -1,4 +1,4 @@
-//! What `hookjail run` gives to a daemon, and which answers it takes for its own: a daemon of the test's records its requests.
+//! The requests of `hookjail run` to a daemon, and the answers that it accepts. A daemon of the test records the requests.
 
 use std::{
     path::Path,
@@ -39,7 +39,7 @@ const VARIABLES: [&str; 5] = [
 struct Answers {
     /// The id that its answers carry; `None` = the request's.
     id: Option<&'static str>,
-    /// The variables that it wants, in every answer.
+    /// The variables that it requests, in every answer.
     wanted: Vec<&'static str>,
 }
 
@@ -79,8 +79,8 @@ impl Recorder {
         std::mem::take(&mut self.requests.lock().unwrap())
     }
 
-    fn id(&self, asked: String) -> String {
-        self.answers.id.map_or(asked, str::to_owned)
+    fn id(&self, requested_id: String) -> String {
+        self.answers.id.map_or(requested_id, str::to_owned)
     }
 }
 
@@ -157,7 +157,7 @@ impl HookService for Recorder {
 
 /// Has a program stand in for a hook of the first case, with these variables.
 fn stood_in(program: &str, variables: &[&str], options: &[&str], hook: &str) -> Output {
-    let here = Path::new("/");
+    let directory = Path::new("/");
     let case = &CASES[0];
     let run = match program.ends_with("-run") {
         true => &[program][..],
@@ -171,7 +171,7 @@ fn stood_in(program: &str, variables: &[&str], options: &[&str], hook: &str) -> 
         options,
         &["--", hook],
     ];
-    ended(here, &words.concat(), case.harmless)
+    ended(directory, &words.concat(), case.harmless)
 }
 
 /// Returns both programs that stand in for hooks.
@@ -223,18 +223,18 @@ async fn a_daemon_gets_a_value_that_it_wants_once_and_of_an_offered_name_alone()
         &["--connect", &socket],
         "/bin/true",
     );
-    // It runs nothing, so the call is not let pass.
+    // The recorder runs nothing, so the call is denied.
     assert_is_no(&CASES[0], &output);
     let [first, second] = &recorder.take()[..] else {
         panic!("two requests");
     };
     assert_without_secrets(first);
     let offers = [first, second].map(|request| request.offer.clone().unwrap());
-    let [mut expected, given] = offers;
+    let [mut expected, second_offer] = offers;
     expected.names.clear();
     let value = "secret-d".to_owned();
     assert_eq!(expected.env.insert("MY_VAR".to_owned(), value), None);
-    assert_eq!(given, expected);
+    assert_eq!(second_offer, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,20 +283,20 @@ async fn a_runtimes_hook_takes_no_address_over_the_network_from_a_variable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_to_another_request_is_a_no() {
     let (right, wrong) = (directory(), directory());
-    let (recorder, own) = Recorder::listen(&right, Answers::default());
+    let (recorder, right_socket) = Recorder::listen(&right, Answers::default());
     let answers = Answers {
         id: Some("another"),
         ..Answers::default()
     };
     let (_recorder, anothers) = Recorder::listen(&wrong, answers);
-    let here = Path::new("/");
+    let directory = Path::new("/");
     for case in &CASES {
         let words = in_place(case.runtime, &anothers, &[], "/bin/true");
-        let output = ended(here, &words, case.harmless);
+        let output = ended(directory, &words, case.harmless);
         assert_is_no(case, &output);
         // The control.
-        let words = in_place(case.runtime, &own, &[], "/bin/true");
-        let output = ended(here, &words, case.harmless);
+        let words = in_place(case.runtime, &right_socket, &[], "/bin/true");
+        let output = ended(directory, &words, case.harmless);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
     }
     let ids = recorder.take().into_iter().map(|it| it.request_id);
@@ -310,9 +310,9 @@ async fn an_answer_to_another_request_is_a_no() {
     let run = ["run", "--", "/bin/true"];
     let dispatch = ["dispatch", "--contract", "loom", "--point", "tool.pre"];
     for words in [&run[..], &dispatch] {
-        for (socket, code) in [(&own, 0), (&anothers, 125)] {
+        for (socket, code) in [(&right_socket, 0), (&anothers, 125)] {
             let words = [&[&*whole, words[0], "--connect", socket], &words[1..]].concat();
-            let output = ended(here, &words, "{}");
+            let output = ended(directory, &words, "{}");
             assert_eq!(output.status.code(), Some(code), "{words:?} {output:?}");
         }
     }
@@ -327,14 +327,14 @@ async fn a_hook_has_the_variables_that_an_operators_own_profile_admits_and_runs_
         ..Setup::default()
     })
     .await;
-    let (socket, here) = places(&daemon);
+    let (socket, directory) = places(&daemon);
     let script = "#!/bin/sh\necho \"$MY_VAR $CLAUDE_PROJECT_DIR $GITHUB_TOKEN.\"\n";
     let hook = written(&daemon, "hook", script);
     let hook = hook.to_str().unwrap();
     for (profile, expected) in [("mine", "secret-d / .\n"), ("pipeline", " / .\n")] {
         let words = in_place("claude-code", &socket, &["--profile", profile], hook);
         let words = [&["env"], &VARIABLES[..], &words].concat();
-        let output = ended(&here, &words, CASES[0].harmless);
+        let output = ended(&directory, &words, CASES[0].harmless);
         assert_eq!(
             outcome_of(&output),
             (Some(0), expected.to_owned(), String::new()),

@@ -1,4 +1,4 @@
-//! What was asked for under an id is run once, whatever becomes of the daemon.
+//! A request under an id runs once, even if the daemon is killed or restarted.
 
 use hookjail::pb;
 use nix::{
@@ -64,24 +64,24 @@ async fn what_ran_is_not_run_again_after_a_restart_or_a_kill() {
         };
         daemon = start(directory).await;
         for _ in 0..2 {
-            let told = daemon.run(first.clone()).await.unwrap_err();
+            let refusal = daemon.run(first.clone()).await.unwrap_err();
             assert_eq!(
-                (told.code(), &*reason(&told)),
+                (refusal.code(), &*reason(&refusal)),
                 (Code::AlreadyExists, "ALREADY_RAN"),
                 "clean: {clean}"
             );
-            assert_eq!(fact(&told, "outcome").as_deref(), Some("exited"));
-            assert_eq!(fact(&told, "exit_code").as_deref(), Some("3"));
-            assert_eq!(fact(&told, "released").as_deref(), Some("true"));
-            assert_eq!(fact(&told, "sequence").as_deref(), Some("1"));
-            let run_id = fact(&told, "run_id").unwrap();
+            assert_eq!(fact(&refusal, "outcome").as_deref(), Some("exited"));
+            assert_eq!(fact(&refusal, "exit_code").as_deref(), Some("3"));
+            assert_eq!(fact(&refusal, "released").as_deref(), Some("true"));
+            assert_eq!(fact(&refusal, "sequence").as_deref(), Some("1"));
+            let run_id = fact(&refusal, "run_id").unwrap();
             assert_eq!(started["run_id"], run_id);
         }
         assert_eq!(runs(&daemon), 1);
         let mut other = first.clone();
         other.hook.as_mut().unwrap().name = "another".to_owned();
-        let told = daemon.run(other).await.unwrap_err();
-        assert_eq!(reason(&told), "REQUEST_ID_CONFLICT");
+        let refusal = daemon.run(other).await.unwrap_err();
+        assert_eq!(reason(&refusal), "REQUEST_ID_CONFLICT");
     }
     // The controls: another id, and none.
     let daemon = start(daemon.kill()).await;
@@ -106,11 +106,11 @@ async fn what_a_killed_daemon_was_running_is_not_run_again() {
 
     let daemon = start(daemon.kill()).await;
     assert!(call.await.unwrap().is_err());
-    let told = daemon.run(request).await.unwrap_err();
+    let refusal = daemon.run(request).await.unwrap_err();
 
-    assert_eq!(reason(&told), "ALREADY_RAN");
-    assert_eq!(fact(&told, "outcome").as_deref(), Some("interrupted"));
-    assert_eq!(fact(&told, "released"), None);
+    assert_eq!(reason(&refusal), "ALREADY_RAN");
+    assert_eq!(fact(&refusal, "outcome").as_deref(), Some("interrupted"));
+    assert_eq!(fact(&refusal, "released"), None);
     assert_eq!(runs(&daemon), 1);
     assert_eq!(daemon.records(), ["started", "interrupted", "refused"]);
 }
@@ -147,14 +147,14 @@ async fn a_dispatch_of_which_a_hook_was_started_is_not_made_again_after_a_restar
     assert_eq!(before.iter().filter(|it| *it == "started").count(), 2);
 
     let daemon = start(daemon.kill()).await;
-    let told = daemon
+    let refusal = daemon
         .client()
         .dispatch(request(&daemon))
         .await
         .unwrap_err();
 
-    assert_eq!(reason(&told), "ALREADY_RAN");
-    assert_eq!(fact(&told, "outcome").as_deref(), Some("exited"));
+    assert_eq!(reason(&refusal), "ALREADY_RAN");
+    assert_eq!(fact(&refusal, "outcome").as_deref(), Some("exited"));
     assert_eq!(daemon.records()[before.len()..], ["refused"]);
 }
 

@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// A hook that says when it runs, and goes on until it is let go.
+/// A hook that makes a file when it starts, and runs until the test lets it end.
 const WAITS: &str = "touch runs; until test -e go; do sleep 0.02; done";
 
 type Running = JoinHandle<Result<pb::ExecuteResponse, Status>>;
@@ -45,7 +45,7 @@ fn begin(daemon: &Daemon, request: pb::ExecuteRequest) -> Running {
     })
 }
 
-/// Returns a line of what `status` says to people.
+/// Returns a line of the text that `status` prints.
 pub(crate) fn status_line(daemon: &Daemon, name: &str) -> String {
     let text = String::from_utf8(command(daemon, &["status"]).stdout).unwrap();
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
@@ -76,7 +76,7 @@ pub(crate) async fn runs_in(daemon: &Daemon, states: &[&str]) -> Vec<Value> {
     found
 }
 
-/// A request that waits for an operator's consent, once somebody listens.
+/// A request that waits for an operator's consent, once an operator listens.
 fn unknown(daemon: &Daemon) -> pb::ExecuteRequest {
     let path = daemon.outside("unknown.sh");
     fs::write(&path, "#!/bin/sh\ntouch started\n").unwrap();
@@ -203,7 +203,7 @@ async fn runs_are_listed_at_the_admin_socket_alone() {
     let mut elsewhere = AdminServiceClient::new(daemon.channel());
     let status = elsewhere.list_runs(pb::ListRunsRequest {}).await;
     assert_eq!(status.unwrap_err().code(), Code::Unimplemented);
-    // The control: there they are.
+    // The control: they exist.
     assert_eq!(runs(&daemon), [json!(null); 0]);
 }
 
@@ -215,11 +215,11 @@ fn kill(daemon: &Daemon, run: &Value) -> Value {
     killed["end"].clone()
 }
 
-/// Who kills in these tests, as records have it, but for the process.
+/// Asserts that a record names this test's user as the killer, and some process.
 fn assert_killed_by_this_user(record: &Value) {
-    let by = &record["killed_by"];
-    assert_eq!(by["uid"], geteuid().as_raw(), "{record}");
-    assert!(by["pid"].is_u64(), "{record}");
+    let killer = &record["killed_by"];
+    assert_eq!(killer["uid"], geteuid().as_raw(), "{record}");
+    assert!(killer["pid"].is_u64(), "{record}");
 }
 
 #[tokio::test]
@@ -243,14 +243,14 @@ async fn a_killed_run_ends_with_its_whole_tree_and_says_who_did_it() {
         })
         .await;
     }
-    let of = |marker: &str| {
+    let run_with = |marker: &str| {
         let found = runs(&daemon);
         let run = found
             .into_iter()
             .find(|run| run["argv"].to_string().contains(marker));
         run.unwrap()
     };
-    let run = of(&markers[0]);
+    let run = run_with(&markers[0]);
 
     assert_eq!(kill(&daemon, &run), "killed");
 
@@ -259,9 +259,9 @@ async fn a_killed_run_ends_with_its_whole_tree_and_says_who_did_it() {
     assert_eq!(end(&response), (OutcomeKind::Killed, None, Some(15)));
     assert!(response.verdict.unwrap().failed);
     let last = daemon.journal().pop().unwrap();
-    let told = ["record", "run_id", "outcome"].map(|name| last[name].clone());
+    let recorded = ["record", "run_id", "outcome"].map(|name| last[name].clone());
     assert_eq!(
-        told,
+        recorded,
         [json!("ended"), run["runId"].clone(), json!("killed")]
     );
     assert_killed_by_this_user(&last);
@@ -323,7 +323,7 @@ async fn a_guard_that_is_killed_denies() {
             "{point}"
         );
         assert_eq!(response.blocked_by_hook, "guard");
-        // The control: what ends by itself denies nothing.
+        // The control: a hook that ends by itself denies nothing.
         let passed = daemon
             .dispatch(request(vec![inline("guard", "exit 0")]))
             .await;
@@ -399,15 +399,15 @@ async fn what_waits_for_a_place_or_a_consent_is_killed_before_it_starts() {
             (Code::Aborted, "KILLED".to_owned())
         );
         let record = daemon.journal().pop().unwrap();
-        let told = ["record", "run_id", "reason"].map(|name| record[name].clone());
+        let recorded = ["record", "run_id", "reason"].map(|name| record[name].clone());
         assert_eq!(
-            told,
+            recorded,
             [json!("refused"), run["runId"].clone(), json!("KILLED")]
         );
         assert_killed_by_this_user(&record);
     }
 
-    // Nobody is asked any more, and what ran goes on.
+    // No question is pending any more, and the running hook goes on.
     let pending = pb::WatchRequest {
         pending_only: true,
         ..pb::WatchRequest::default()
@@ -418,7 +418,7 @@ async fn what_waits_for_a_place_or_a_consent_is_killed_before_it_starts() {
     let response = running.await.unwrap().unwrap();
     assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
     assert!(!daemon.workspace().join("started").exists());
-    // The control: what was not killed starts.
+    // The control: a hook that was not killed starts.
     daemon.run(writing(&daemon, "touch started")).await.unwrap();
     assert!(daemon.workspace().join("started").exists());
     drop(listener);
@@ -474,7 +474,7 @@ async fn an_id_that_is_no_one_runs_kills_nothing_and_says_so() {
     }
 }
 
-/// Returns the exit code of `status`, and what it says.
+/// Returns the exit code of `status`, and its report.
 pub(crate) fn status(daemon: &Daemon) -> (Option<i32>, Value) {
     let output = command(daemon, &["status", "--json"]);
     (output.status.code(), json(&output))
@@ -493,7 +493,7 @@ async fn status_says_that_the_daemon_serves_what_it_does_and_where() {
     let calls = [first, begin(&daemon, writing(&daemon, WAITS))];
     runs_in(&daemon, &["RUN_STATE_RUNNING", "RUN_STATE_QUEUED"]).await;
 
-    let (code, said) = status(&daemon);
+    let (code, report) = status(&daemon);
 
     assert_eq!(code, Some(0));
     let path = |name: &str| json!(daemon.path().join(name));
@@ -509,18 +509,21 @@ async fn status_says_that_the_daemon_serves_what_it_does_and_where() {
         ("network", json!(null)),
         ("traces", json!(null)),
     ] {
-        assert_eq!(said[name], expected, "{name}: {said}");
+        assert_eq!(report[name], expected, "{name}: {report}");
     }
-    assert_eq!(said["journal"]["directory"], path("state/audit"));
-    assert_eq!(said["journal"]["records"], "1");
+    assert_eq!(report["journal"]["directory"], path("state/audit"));
+    assert_eq!(report["journal"]["records"], "1");
     let log = daemon.log();
     let (_, metrics) = log.split_once("serving metrics address=").unwrap();
-    assert_eq!(said["metrics"], metrics.lines().next().unwrap());
-    let profiles = said["profiles"].as_array().unwrap();
+    assert_eq!(report["metrics"], metrics.lines().next().unwrap());
+    let profiles = report["profiles"].as_array().unwrap();
     let names = profiles.iter().map(|it| it["name"].as_str().unwrap());
     assert_eq!(names.collect::<Vec<_>>(), SHIPPED);
-    assert!(profiles.iter().all(|it| it["confirmed"] == true), "{said}");
-    assert_eq!(said["backends"][0]["available"], true);
+    assert!(
+        profiles.iter().all(|it| it["confirmed"] == true),
+        "{report}"
+    );
+    assert_eq!(report["backends"][0]["available"], true);
 
     let text = command(&daemon, &["status"]);
     assert_eq!(text.status.code(), Some(0));
@@ -541,9 +544,9 @@ async fn status_says_that_the_daemon_serves_what_it_does_and_where() {
     for call in calls {
         call.await.unwrap().unwrap();
     }
-    let over = status(&daemon).1;
+    let report_after = status(&daemon).1;
     assert_eq!(
-        (&over["running"], &over["queued"]),
+        (&report_after["running"], &report_after["queued"]),
         (&json!(null), &json!(null))
     );
 }
@@ -560,15 +563,22 @@ async fn status_says_why_nothing_is_served_and_what_was_not_loaded() {
     let refused = call.await.unwrap().unwrap_err();
     assert_eq!(reason(&refused), "AUDIT_UNAVAILABLE");
 
-    let (code, said) = status(&daemon);
+    let (code, report) = status(&daemon);
 
-    assert_eq!((code, &said["serving"]), (Some(1), &json!(null)), "{said}");
-    let summary = said["summary"].as_str().unwrap();
-    assert!(summary.starts_with("every request is refused: "), "{said}");
-    assert!(said["journal"]["problem"].is_string(), "{said}");
-    assert!(said["journal"]["lastFailure"].is_string(), "{said}");
+    assert_eq!(
+        (code, &report["serving"]),
+        (Some(1), &json!(null)),
+        "{report}"
+    );
+    let summary = report["summary"].as_str().unwrap();
+    assert!(
+        summary.starts_with("every request is refused: "),
+        "{report}"
+    );
+    assert!(report["journal"]["problem"].is_string(), "{report}");
+    assert!(report["journal"]["lastFailure"].is_string(), "{report}");
     limit_files(&daemon, None);
-    until("what is written late", || status(&daemon).0 == Some(0)).await;
+    until("the late records", || status(&daemon).0 == Some(0)).await;
 
     let file = daemon.path().join("hookjail.toml");
     let whole = fs::read_to_string(&file).unwrap();
@@ -579,7 +589,7 @@ async fn status_says_why_nothing_is_served_and_what_was_not_loaded() {
     assert!(configuration("refused").is_string());
     let refusal = configuration("refusal").to_string();
     assert!(refusal.contains("metrics.listen changed"), "{refusal}");
-    // It serves nevertheless.
+    // The daemon serves nevertheless.
     assert_eq!(status(&daemon).0, Some(0));
     fs::write(&file, whole).unwrap();
     assert_eq!(command(&daemon, &["reload"]).status.code(), Some(0));
@@ -596,9 +606,9 @@ async fn status_of_a_daemon_that_drains_or_is_gone_is_none_of_one_that_serves() 
 
     assert_eq!(command(&daemon, &["drain"]).status.code(), Some(0));
 
-    let (code, said) = status(&daemon);
-    assert_eq!(code, Some(1), "{said}");
-    assert_eq!(said["summary"], "draining, running hooks: 1");
+    let (code, report) = status(&daemon);
+    assert_eq!(code, Some(1), "{report}");
+    assert_eq!(report["summary"], "draining, running hooks: 1");
     fs::write(daemon.workspace().join("go"), "").unwrap();
     call.await.unwrap().unwrap();
     until("the daemon's end", || {

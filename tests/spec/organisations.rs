@@ -265,7 +265,7 @@ mod as_root {
         host.user(BAD).has(2, &["no\n"]);
         host.user("$HJ hooks list")
             .has(0, &["guard (claude_code)", "owner    required"]);
-        // It comes first, whatever the configuration has.
+        // The required hook comes first, independently of the configuration.
         let hook = "[[hook]]\ncontract = \"claude_code\"\npoint = \"PreToolUse\"\nname = \"own\"\ncommand = [\"/bin/true\"]\n";
         host.users("home/.config/hookjail/hookjail.toml", hook);
         let ended = host.user(&format!(
@@ -317,9 +317,9 @@ mod as_root {
             &format!("# Own.\n{text}"),
         );
         host.user(FINE).has(0, &[]);
-        let own = text.replacen("caller_path = true", "caller_path = false", 1);
-        assert_ne!(own, text);
-        host.users("home/.config/hookjail/profiles/develop.toml", &own);
+        let own_profile = text.replacen("caller_path = true", "caller_path = false", 1);
+        assert_ne!(own_profile, text);
+        host.users("home/.config/hookjail/profiles/develop.toml", &own_profile);
         host.user(FINE)
             .has(2, &["NOT_ALLOWLISTED", "profile `develop`", "not root's"]);
         fs::remove_dir_all(host.path("home/.config/hookjail/profiles")).unwrap();

@@ -1,4 +1,4 @@
-//! What a hook prints comes back, bounded and byte for byte; what it does not read does no harm.
+//! The output of a hook comes back, bounded and byte for byte. Input that the hook does not read does no harm.
 
 use std::{
     fmt::Write,
@@ -268,12 +268,12 @@ struct Load(Arc<AtomicBool>);
 
 impl Load {
     fn new() -> Self {
-        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::new(AtomicBool::new(false));
         for _ in 0..4 {
-            let over = Arc::clone(&over);
-            thread::spawn(move || while !over.load(Ordering::Relaxed) {});
+            let ended = Arc::clone(&ended);
+            thread::spawn(move || while !ended.load(Ordering::Relaxed) {});
         }
-        Self(over)
+        Self(ended)
     }
 }
 
@@ -340,7 +340,7 @@ async fn a_client_that_pauses_gets_the_whole_output_however_the_hook_ends() {
             for line in 1..=lines {
                 writeln!(whole, "{line}").unwrap();
             }
-            // It was killed before it could print all of it, if at all, by its deadline.
+            // Only the deadline can kill it before it has printed everything.
             assert!(
                 done.exists() || expected.0 == OutcomeKind::TimedOut,
                 "{name}"
@@ -357,7 +357,7 @@ async fn a_client_that_pauses_gets_the_whole_output_however_the_hook_ends() {
                     "{name}: {total} of {}",
                     whole.len()
                 );
-                // Where nobody reads them until the deadline, pieces are in the answer alone.
+                // Pieces that were not read before the deadline are in the answer alone.
                 assert!(answered.starts_with(&streamed), "{name}");
                 assert!(
                     expected.0 == OutcomeKind::TimedOut || *answered == streamed,

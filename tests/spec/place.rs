@@ -56,7 +56,7 @@ impl Home {
     /// Runs words as the home's user in a directory, with an event on stdin.
     #[expect(
         clippy::disallowed_methods,
-        reason = "it is the program under test, or the bare hook"
+        reason = "runs the program under test, or the bare hook"
     )]
     fn run(&self, place: &Path, words: &[&str]) -> Output {
         let user = USER.to_string();
@@ -139,11 +139,11 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        let own = format!("HOME={}", self.0.path().display());
+        let home_variable = format!("HOME={}", self.0.path().display());
         for (pid, _) in processes_that(|line| line.contains("serve --on-demand")) {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             let mut variables = environment.split(|byte| *byte == 0);
-            if variables.any(|variable| variable == own.as_bytes()) {
+            if variables.any(|variable| variable == home_variable.as_bytes()) {
                 let pid = nix::unistd::Pid::from_raw(pid.cast_signed());
                 nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).ok();
             }
@@ -242,7 +242,7 @@ fn status_and_log_name_hooks_without_a_workspace_until_they_have_one() {
         "{status}"
     );
     assert!(log.trim_end().ends_with("ok; without a workspace"), "{log}");
-    // The positive control: in a project nothing is said.
+    // The positive control: in a project nothing is reported.
     let (hooks, status, log) = reported("p");
     assert_eq!(hooks, 0);
     assert!(!status.contains("is no workspace"), "{status}");
@@ -285,7 +285,7 @@ fn a_consent_within_a_directory_covers_no_run_whose_workspace_is_withheld() {
         );
         assert!(err.contains("NOT_ALLOWLISTED"), "{err}");
     }
-    // The positive control: it covers those of the directory.
+    // The positive control: the consent covers hooks in the directory.
     let (code, out, err) = printed(&home.hook(&p, "develop", line));
     assert_eq!((code, &*out), (Some(0), "within\n"), "{err}");
 }
@@ -358,16 +358,16 @@ fn run_and_its_dry_run_name_the_workspace_that_is_withheld() {
 
 #[test]
 fn a_directory_of_the_users_own_beside_the_home_is_a_workspace_as_a_whole() {
-    let (home, beside) = (Home::new(), Home::new());
+    let (home, neighbour) = (Home::new(), Home::new());
     let line = "cat notes.txt; echo x >made";
     home.allow(&["--profile", "develop"], line);
-    let place = beside.path("p");
+    let place = neighbour.path("p");
     assert_ne!(place.metadata().unwrap().uid(), 0);
     let (code, out, err) = printed(&home.hook(&place, "develop", line));
     assert_eq!((code, &*out), (Some(0), "of the project\n"), "{err}");
     assert_eq!(home.evidence(), None);
     assert!(place.join("made").is_file());
-    // The positive control: what another user owns is none.
+    // The positive control: another user's directory is no workspace.
     let other = directory();
     fs::set_permissions(other.path(), fs::Permissions::from_mode(0o755)).unwrap();
     if geteuid().is_root() {
@@ -444,7 +444,7 @@ mod with_tools {
             assert_eq!(hook(&place, ask), bare, "{below}");
             assert!(bare.1.contains("first"), "{bare:?}");
         }
-        // What git runs next stays as it is, and nothing else around the workspace is open.
+        // Files that git runs next stay unchanged, and nothing else around the workspace is open.
         let sub = home.path("q/sub");
         let configuration = fs::read(home.path("q/.git/config")).unwrap();
         for line in [steer, reach] {

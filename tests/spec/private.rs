@@ -89,11 +89,11 @@ impl Home {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take();
-        // To the end: nobody else may hold it open.
-        let mut told = String::new();
+        // Read to the end: no other process may hold it open.
+        let mut line = String::new();
         let mut stdout = child.stdout.take().unwrap();
-        stdout.read_to_string(&mut told).unwrap();
-        let socket = self.socket(&told, child.id());
+        stdout.read_to_string(&mut line).unwrap();
+        let socket = self.socket(&line, child.id());
         Private {
             child,
             socket,
@@ -102,11 +102,14 @@ impl Home {
     }
 
     /// Reads the line that a private daemon writes, which has nothing else in it.
-    fn socket(&self, told: &str, pid: u32) -> PathBuf {
-        assert_eq!(told.lines().count(), 1, "{told:?} {}", self.log());
-        let told: serde_json::Value = serde_json::from_str(told).unwrap();
-        let address = told["address"].as_str().unwrap();
-        assert_eq!(told, serde_json::json!({ "address": address, "pid": pid }));
+    fn socket(&self, line: &str, pid: u32) -> PathBuf {
+        assert_eq!(line.lines().count(), 1, "{line:?} {}", self.log());
+        let report: serde_json::Value = serde_json::from_str(line).unwrap();
+        let address = report["address"].as_str().unwrap();
+        assert_eq!(
+            report,
+            serde_json::json!({ "address": address, "pid": pid })
+        );
         PathBuf::from(address.strip_prefix("unix://").unwrap())
     }
 
@@ -114,7 +117,7 @@ impl Home {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// Returns the directories of private daemons that are there.
+    /// Returns the existing directories of private daemons.
     fn directories(&self) -> Vec<PathBuf> {
         let found = fs::read_dir(self.path("runtime")).unwrap();
         found.map(|entry| entry.unwrap().path()).collect()
@@ -231,7 +234,7 @@ async fn a_parent_that_is_killed_takes_it_along() {
     let home = Home::new();
     let pipe = home.path("stdin");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // The parent alone has the other end: it opens it after the daemon was started.
+    // The parent alone has the other end, which it opens after the daemon was started.
     let line = r#""$@" <stdin >stdout & exec 3>stdin; exec sleep 600"#;
     let daemon = home.command();
     let mut parent = Command::new("/bin/sh");
@@ -248,11 +251,11 @@ async fn a_parent_that_is_killed_takes_it_along() {
     let log = File::create(home.path("log")).unwrap();
     parent.current_dir(home.0.path()).stderr(log);
     let mut parent = parent.spawn().unwrap();
-    let told = || fs::read_to_string(home.path("stdout")).unwrap_or_default();
-    until("the daemon's line", || told().ends_with('\n')).await;
-    let pid: serde_json::Value = serde_json::from_str(&told()).unwrap();
+    let printed = || fs::read_to_string(home.path("stdout")).unwrap_or_default();
+    until("the daemon's line", || printed().ends_with('\n')).await;
+    let pid: serde_json::Value = serde_json::from_str(&printed()).unwrap();
     let pid = u32::try_from(pid["pid"].as_u64().unwrap()).unwrap();
-    let socket = home.socket(&told(), pid);
+    let socket = home.socket(&printed(), pid);
     let mut client = client(&socket).await;
     let marker = a_minute();
     let request = sh("pipeline", &format!("(sleep {marker} &) ; sleep {marker}"));
@@ -287,12 +290,12 @@ async fn nothing_that_it_starts_has_its_stdin_or_stdout() {
     let mut child = command.spawn().unwrap();
     let stdin = child.stdin.take();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let mut told = String::new();
-    stdout.read_line(&mut told).unwrap();
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
     let pipes = [fd(stdin.as_ref().unwrap()), fd(stdout.get_ref())];
     let pipes = pipes.map(|fd| fs::read_link(format!("/proc/self/fd/{fd}")).unwrap());
     let daemon = Private {
-        socket: home.socket(&told, child.id()),
+        socket: home.socket(&line, child.id()),
         child,
         stdin,
     };
@@ -307,19 +310,19 @@ async fn nothing_that_it_starts_has_its_stdin_or_stdout() {
     until_gone(&marker).await;
 }
 
-fn fd(of: &impl std::os::fd::AsRawFd) -> i32 {
-    of.as_raw_fd()
+fn fd(file: &impl std::os::fd::AsRawFd) -> i32 {
+    file.as_raw_fd()
 }
 
 /// Returns which processes have which of these pipes open, other than this one and those of other tests.
 fn holders(pipes: &[PathBuf]) -> Vec<(u32, PathBuf)> {
-    let own = std::process::id();
+    let test_pid = std::process::id();
     let processes = fs::read_dir("/proc").unwrap();
     let ids = processes.filter_map(|it| it.unwrap().file_name().to_str()?.parse().ok());
     // One that another test starts has this process's program, and all that is open, until it executes its own.
     let program = |id: u32| fs::read_link(format!("/proc/{id}/exe")).ok();
     let mut holders = Vec::new();
-    for id in ids.filter(|id| program(*id) != program(own)) {
+    for id in ids.filter(|id| program(*id) != program(test_pid)) {
         let open = fs::read_dir(format!("/proc/{id}/fd"));
         let open = open.into_iter().flatten().filter_map(Result::ok);
         let open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -340,11 +343,11 @@ async fn two_at_once_share_the_journal_and_the_consents_of_their_user() {
         command.env("HOOKJAIL_ACCEPT_HOOKS", "0");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut told = String::new();
+        let mut line = String::new();
         let mut stdout = child.stdout.take().unwrap();
-        stdout.read_to_string(&mut told).unwrap();
+        stdout.read_to_string(&mut line).unwrap();
         Private {
-            socket: home.socket(&told, child.id()),
+            socket: home.socket(&line, child.id()),
             stdin: child.stdin.take(),
             child,
         }
@@ -388,7 +391,7 @@ fn one_without_a_parent_or_that_cannot_start_leaves_nothing() {
     let ended = home.command().output().unwrap();
     assert!(ended.status.success(), "{}", home.log());
     assert!(home.directories().is_empty());
-    // Whoever does not read the line is gone.
+    // A parent that does not read the line is gone.
     let mut unread = home.command();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -399,7 +402,7 @@ fn one_without_a_parent_or_that_cannot_start_leaves_nothing() {
     assert_eq!(unread.wait().unwrap().code(), Some(125), "{}", home.log());
     drop(stdin);
     assert!(home.directories().is_empty());
-    // What the administrator or the configuration forbids.
+    // The administrator or the configuration forbids a private daemon.
     for (tables, problem) in [
         ("[run]\nprivate = false", "`run.private` is false"),
         ("[profiles]\nallow = [\"none-such\"]", "none-such"),
@@ -434,8 +437,8 @@ fn its_directory_is_where_no_other_user_can_replace_it_or_it_does_not_start() {
     ] {
         let served = start(runtime, temporary);
         assert!(served.status.success(), "{}", home.log());
-        let told: serde_json::Value = serde_json::from_slice(&served.stdout).unwrap();
-        let address = told["address"].as_str().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&served.stdout).unwrap();
+        let address = report["address"].as_str().unwrap();
         let begin = format!("unix://{}/hookjail-", place.display());
         assert!(address.starts_with(&begin), "{address} {begin}");
     }
@@ -450,7 +453,7 @@ mod as_root {
         witness::{NOBODY, install},
     };
 
-    /// Asks for a hook as a user, at a socket.
+    /// Requests a hook as a user, at a socket.
     fn ask(home: &Home, user: u32, socket: &Path) -> String {
         let program = home.path("hookjail");
         if !program.exists() {
@@ -466,8 +469,8 @@ mod as_root {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let said = [answer.stdout, answer.stderr].concat();
-        String::from_utf8(said).unwrap()
+        let printed = [answer.stdout, answer.stderr].concat();
+        String::from_utf8(printed).unwrap()
     }
 
     #[test]
@@ -494,7 +497,10 @@ mod as_root {
         chown(&daemon.socket, Some(NOBODY), Some(NOBODY)).unwrap();
         let refused = ask(&home, NOBODY, &daemon.socket);
         assert!(refused.contains("PERMISSION_DENIED"), "{refused}");
-        let asked = journal(home.0.path());
-        assert_eq!(asked.iter().filter(|it| it["record"] == "ended").count(), 1);
+        let records = journal(home.0.path());
+        assert_eq!(
+            records.iter().filter(|it| it["record"] == "ended").count(),
+            1
+        );
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 const BROKEN: &str = "description = \"x\"\nextends = \"workspace-rw\"\nnetwrok = \"none\"\n";
 const DIRECTORY: &str = ".config/hookjail/profiles";
 
-fn under(profile: &str) -> pb::ExecuteRequest {
+fn request_with(profile: &str) -> pb::ExecuteRequest {
     pb::ExecuteRequest {
         profile: profile.to_owned(),
         ..hook(["/bin/true"])
@@ -41,13 +41,13 @@ async fn a_profile_whose_file_is_broken_is_refused_with_file_and_cause_and_all_o
     })
     .await;
 
-    daemon.run(under("good")).await.unwrap();
+    daemon.run(request_with("good")).await.unwrap();
     daemon.run(sh("pipeline", "true")).await.unwrap();
     let file = daemon.path().join("profiles/workspace-ro.toml");
     let cause = format!("`{}`, line 3: ", file.display());
     // The shipped profile of that name serves nothing in its place.
     for profile in ["workspace-ro", "child", "grandchild"] {
-        let refused = daemon.run(under(profile)).await.unwrap_err();
+        let refused = daemon.run(request_with(profile)).await.unwrap_err();
         assert_eq!(reason(&refused), "PROFILE_UNKNOWN", "{profile}");
         let message = refused.message();
         assert!(message.contains(&cause), "{profile}: {message}");
@@ -58,15 +58,15 @@ async fn a_profile_whose_file_is_broken_is_refused_with_file_and_cause_and_all_o
     // One more that is broken and was not served changes nothing for the others.
     fs::write(daemon.path().join("profiles/more.toml"), BROKEN).unwrap();
     assert!(reload(&daemon)["error"].is_null());
-    daemon.run(under("good")).await.unwrap();
+    daemon.run(request_with("good")).await.unwrap();
     // One that is served stays as it was.
     fs::write(daemon.path().join("profiles/good.toml"), BROKEN).unwrap();
     assert_eq!(reload(&daemon)["error"]["reason"], "RELOAD_REFUSED");
-    daemon.run(under("good")).await.unwrap();
+    daemon.run(request_with("good")).await.unwrap();
     fs::write(daemon.path().join("profiles/good.toml"), extends("strict")).unwrap();
     fs::write(&file, extends("strict")).unwrap();
     assert!(reload(&daemon)["error"].is_null());
-    daemon.run(under("grandchild")).await.unwrap();
+    daemon.run(request_with("grandchild")).await.unwrap();
 }
 
 #[test]

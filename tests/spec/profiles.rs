@@ -1,4 +1,4 @@
-//! What works under the shipped profiles, what an operator must grant, and which profiles are refused at load.
+//! Commands that work under the shipped profiles, rights that an operator must grant, and profiles that are refused at load.
 
 #![expect(
     clippy::disallowed_methods,
@@ -46,7 +46,7 @@ async fn outcome(
     )
 }
 
-fn said(text: &str) -> (Option<i32>, String, String) {
+fn success(text: &str) -> (Option<i32>, String, String) {
     (Some(0), text.to_owned(), String::new())
 }
 
@@ -68,7 +68,7 @@ async fn a_shell_works_under_strict() {
     let script = r#"set -eu; x=1; while [ $x -lt 4 ]; do x=$((x+1)); done; case $x in 4) printf '%s\n' "${x}th";; esac"#;
     let built_ins = outcome(&daemon, hook(["/bin/sh", "-c", script]), "strict", None).await;
 
-    assert_eq!(built_ins, said("4th\n"));
+    assert_eq!(built_ins, success("4th\n"));
 }
 
 #[tokio::test]
@@ -79,8 +79,8 @@ async fn pipes_substitution_and_background_jobs_work_under_pipeline() {
     let pipeline = outcome(&daemon, hook(["/bin/sh", "-c", script]), "pipeline", None).await;
     let strict = outcome(&daemon, hook(["/bin/sh", "-c", script]), "strict", None).await;
 
-    assert_eq!(pipeline, said("a b inner 3\n"));
-    // What `pipeline` adds is what `strict` lacks.
+    assert_eq!(pipeline, success("a b inner 3\n"));
+    // `strict` lacks what `pipeline` adds.
     assert_ne!(strict.0, Some(0));
     assert_eq!(strict.1, "");
 }
@@ -174,7 +174,7 @@ fn home() -> TempDir {
     home
 }
 
-/// What a hook tries in a home.
+/// Attempts of a hook in a home.
 const AT_HOME: &str = "tool; git config user.name; cat ~/.ssh/id || echo no key
     for file in ~/.bashrc ~/.local/bin/evil ~/.gitconfig; do (echo evil >$file) && echo written || echo refused; done
     cat $XDG_CACHE_HOME/kept || echo nothing kept; echo kept >$XDG_CACHE_HOME/kept
@@ -212,19 +212,19 @@ async fn develop_has_the_tools_of_the_home_and_a_cache_that_lasts_and_reaches_no
     ];
     let daemon = Daemon::with(setup).await;
     let workspace = daemon.workspace();
-    let said = async || {
+    let printed = async || {
         let (code, out, _) = outcome(&daemon, request(), "develop", Some(&workspace)).await;
         assert_eq!(code, Some(0));
         out
     };
     if nix::unistd::geteuid().is_root() || contained() {
-        // Hooks have users of their own, or roots: whose home it would be is nobody's.
-        assert!(!said().await.contains("Ada"));
+        // Hooks have users of their own, or roots, and such a user has no home.
+        assert!(!printed().await.contains("Ada"));
         return;
     }
     for kept in ["nothing kept", "kept"] {
         assert_eq!(
-            said().await,
+            printed().await,
             format!("tool\nAda\nno key\nrefused\nrefused\nrefused\n{kept}\nmade\n")
         );
     }
@@ -281,9 +281,9 @@ const IN_CACHE: &str = "echo $XDG_CACHE_HOME; cat $XDG_CACHE_HOME/uv/six.py 2>/d
 #[tokio::test]
 async fn a_cache_is_of_one_workspace_and_no_hard_link_leads_out_of_it() {
     let mine = home();
-    let beside = mine.path().join("beside");
-    fs::create_dir_all(beside.join("uv")).unwrap();
-    fs::write(mine.path().join("other"), beside.to_str().unwrap()).unwrap();
+    let neighbour = mine.path().join("beside");
+    fs::create_dir_all(neighbour.join("uv")).unwrap();
+    fs::write(mine.path().join("other"), neighbour.to_str().unwrap()).unwrap();
     let bare = Command::new("/bin/sh")
         .args(["-c", IN_CACHE])
         .current_dir(mine.path())
@@ -311,7 +311,7 @@ async fn a_cache_is_of_one_workspace_and_no_hard_link_leads_out_of_it() {
         return;
     }
     let all = mine.path().join("caches/hookjail");
-    let mut other = beside.display().to_string();
+    let mut other = neighbour.display().to_string();
     for project in ["a", "b"] {
         let workspace = daemon.workspace().join(project);
         fs::create_dir(&workspace).unwrap();
@@ -394,15 +394,15 @@ async fn files_of_tools_and_clones_are_closed_where_they_hold_a_token() {
     setup.env = vec![("HOME".to_owned(), mine.path().display().to_string())];
     let daemon = Daemon::with(setup).await;
     let workspace = daemon.workspace();
-    let said = async || {
+    let printed = async || {
         outcome(&daemon, request(), "develop", Some(&workspace))
             .await
             .1
     };
     lay(false);
-    let open = said().await;
+    let open = printed().await;
     lay(true);
-    let closed = said().await;
+    let closed = printed().await;
     assert!(!closed.contains("hidden"), "{closed}");
     if nix::unistd::geteuid().is_root() || contained() {
         // Grants of a home fall away then.
@@ -441,7 +441,7 @@ async fn a_link_in_the_place_of_what_a_part_grants_leads_to_no_keys() {
             .1
     };
     assert_eq!(ran().await, "module\nno key\nAda\n");
-    // The control: links to other places of the home are followed, whatever is closed there.
+    // The control: links to other places of the home are followed, even where files are closed there.
     fs::rename(&modules, mine.path().join("go/modules")).unwrap();
     symlink("../modules", &modules).unwrap();
     fs::create_dir(mine.path().join("dotfiles")).unwrap();
@@ -449,14 +449,14 @@ async fn a_link_in_the_place_of_what_a_part_grants_leads_to_no_keys() {
     fs::rename(mine.path().join(configured), mine.path().join(kept)).unwrap();
     symlink(kept, mine.path().join(configured)).unwrap();
     assert_eq!(ran().await, "module\nno key\nAda\n");
-    let mut asked = request();
-    asked.profile = "develop".to_owned();
-    asked.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+    let mut refused_request = request();
+    refused_request.profile = "develop".to_owned();
+    refused_request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
     for target in ["../../.ssh", "../..", "../../.config"] {
         fs::create_dir_all(mine.path().join(".config")).unwrap();
         fs::remove_file(&modules).unwrap();
         symlink(target, &modules).unwrap();
-        let refused = daemon.run(asked.clone()).await.unwrap_err();
+        let refused = daemon.run(refused_request.clone()).await.unwrap_err();
         assert_eq!(reason(&refused), "GRANT_MISSING", "{target}");
         let named = format!("granted path `{}` leads to `", modules.display());
         assert!(refused.message().contains(&named), "{}", refused.message());
@@ -466,11 +466,11 @@ async fn a_link_in_the_place_of_what_a_part_grants_leads_to_no_keys() {
     fs::remove_dir_all(mine.path().join("go/pkg")).unwrap();
     fs::create_dir(mine.path().join(".ssh/mod")).unwrap();
     symlink("../.ssh", mine.path().join("go/pkg")).unwrap();
-    let refused = daemon.run(asked).await.unwrap_err();
+    let refused = daemon.run(refused_request).await.unwrap_err();
     assert_eq!(reason(&refused), "GRANT_MISSING");
 }
 
-/// Prints what a shell finds of the machine, of its devices and limits, and of who started it.
+/// Prints what a shell finds of the machine, of its devices and limits, and of its caller.
 const OF_THE_MACHINE: &str = "head -n 1 /etc/passwd; . /etc/profile && echo profile; echo $USER $TERM
     od -An -tx1 -N2 /dev/zero; (echo x >/dev/full) 2>/dev/null || echo full; head -c 1 /dev/random | wc -c
     if [ $(ulimit -n) -gt 256 ]; then echo many; fi; if (trap '' XFSZ; dd if=/dev/zero of=large bs=1 count=1 seek=64M) 2>/dev/null; then echo large; fi
@@ -501,19 +501,19 @@ async fn under_develop_the_machine_is_as_without_hookjail() {
     fs::create_dir(&workspace).unwrap();
     fs::set_permissions(&workspace, Permissions::from_mode(0o777)).unwrap();
     let confined = outcome(&daemon, request, "develop", Some(&workspace)).await;
-    assert_eq!(confined, said(&bare));
+    assert_eq!(confined, success(&bare));
 
     // The smaller profiles have none of the machine's files, fewer descriptors, and leave no file open to others.
     let script = "(head -n 1 /etc/passwd) 2>/dev/null || echo none; ulimit -n; echo x >$TMPDIR/made; stat -c %a $TMPDIR/made";
     let small = outcome(&daemon, sh("pipeline", script), "pipeline", None).await;
-    assert_eq!(small, said("none\n256\n600\n"));
+    assert_eq!(small, success("none\n256\n600\n"));
 }
 
 #[tokio::test]
 async fn a_hook_that_may_change_modes_makes_files_with_the_umask_of_its_caller() {
     const MAKES: &str = "echo x >made; mkdir dir";
     let daemon = Daemon::with(granting("workspace-rw", &[])).await;
-    let asked = async |profile: &str, umask: Option<u32>| {
+    let printed_with = async |profile: &str, umask: Option<u32>| {
         let mut request = sh(
             profile,
             &format!("cd $TMPDIR; {MAKES}; stat -c %a made dir; rm -r made dir"),
@@ -528,8 +528,8 @@ async fn a_hook_that_may_change_modes_makes_files_with_the_umask_of_its_caller()
         (Some(0o077), "600\n700\n"),
         (Some(0), "666\n777\n"),
     ] {
-        assert_eq!(asked("workspace-rw", umask).await, said(expected));
-        assert_eq!(asked("pipeline", umask).await, said("600\n700\n"));
+        assert_eq!(printed_with("workspace-rw", umask).await, success(expected));
+        assert_eq!(printed_with("pipeline", umask).await, success("600\n700\n"));
     }
 
     // The command line asks for its own; the bare run is the same shell's.
@@ -585,10 +585,10 @@ async fn a_pattern_grants_what_matches_when_a_run_begins_and_nothing_else() {
     );
     let confined = async || outcome(&daemon, sh("versions", &script), "versions", None).await;
 
-    assert_eq!(confined().await, said("one\nnone\nnone\n"));
+    assert_eq!(confined().await, success("one\nnone\nnone\n"));
     fs::write(places.path().join("java-2"), "two\n").unwrap();
     open_to_all(places.path());
-    assert_eq!(confined().await, said("one\ntwo\nnone\n"));
+    assert_eq!(confined().await, success("one\ntwo\nnone\n"));
     let bare = Command::new("/bin/sh")
         .args(["-c", &script])
         .output()
@@ -679,7 +679,7 @@ async fn a_consent_under_a_profile_of_the_operators_grants_it_and_no_other_conse
     consent(&["allow", "--profile", "pipeline"]);
     daemon.run(sh("pipeline", ":")).await.unwrap();
     assert_eq!(refused().await, allows);
-    // One that names none, as of hands and of other programs: it does for profiles that anybody can name.
+    // An entry without a profile, as people and other programs write: valid for profiles that every caller can name.
     let list = daemon.path().join("state/allowlist.json");
     let mut entries: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
     for entry in entries.as_array_mut().unwrap() {
@@ -842,7 +842,7 @@ async fn a_request_can_narrow_its_profile_and_never_widen_it() {
 
 #[tokio::test]
 async fn a_profile_that_grants_what_none_may_is_not_served() {
-    let own = |below: &'static str| {
+    let of_daemon = |below: &'static str| {
         let directory = directory();
         let path = directory.path().join(below).display().to_string();
         (directory, vec![(path, "read")])
@@ -859,10 +859,10 @@ async fn a_profile_that_grants_what_none_may_is_not_served() {
         fixed(&[("/proc/1", "read")]),
         fixed(&[("/sys", "read")]),
         fixed(&[("/srv", "write"), ("/srv/kept", "read")]),
-        own("state"),
-        own("state/audit"),
-        own("run"),
-        own(""),
+        of_daemon("state"),
+        of_daemon("state/audit"),
+        of_daemon("run"),
+        of_daemon(""),
     ];
 
     for (directory, grants) in cases {
@@ -904,7 +904,7 @@ async fn a_profile_of_the_operators_is_served() {
 
     let modest = outcome(&daemon, hook(["/bin/sh", "-c", &script]), "modest", None).await;
 
-    assert_eq!(modest, said("granted\n"));
+    assert_eq!(modest, success("granted\n"));
 }
 
 #[tokio::test]
@@ -922,7 +922,7 @@ async fn a_file_that_a_profile_has_made_where_it_is_absent_can_be_added_to() {
     .await;
     let script = format!("echo more >>{0}; echo x >{0}.other", log.display());
 
-    // What is only asked about makes nothing.
+    // A preview makes no file.
     let preview = pb::PreviewRequest {
         request: Some(sh("logs", &script)),
     };
@@ -938,7 +938,7 @@ async fn a_file_that_a_profile_has_made_where_it_is_absent_can_be_added_to() {
     assert_eq!(fs::read_to_string(&log).unwrap(), "before\nmore\n");
     assert!(!log.with_extension("log.other").exists());
 
-    // What somebody else may have put there is not written to.
+    // A file that another user may have put there is not written to.
     let away = log.with_file_name("away");
     fs::rename(&log, &away).unwrap();
     std::os::unix::fs::symlink(&away, &log).unwrap();
@@ -1070,7 +1070,7 @@ mod with_tools {
 
         let bash = outcome(&daemon, hook(["bash", "-c", script]), "strict", None).await;
 
-        assert_eq!(bash, said("ONE TWO 2\n"));
+        assert_eq!(bash, success("ONE TWO 2\n"));
     }
 
     #[tokio::test]
@@ -1099,7 +1099,7 @@ with tempfile.NamedTemporaryFile() as file:
 
         let python = outcome(&daemon, request, "strict", None).await;
 
-        assert_eq!(python, said("{\"sum\": 6}\n"));
+        assert_eq!(python, success("{\"sum\": 6}\n"));
     }
 
     #[tokio::test]
@@ -1115,7 +1115,7 @@ with tempfile.NamedTemporaryFile() as file:
 
         let jq = outcome(&daemon, request, "strict", None).await;
 
-        assert_eq!(jq, said("{\"name\":\"x\",\"n\":2}\n"));
+        assert_eq!(jq, success("{\"name\":\"x\",\"n\":2}\n"));
     }
 
     #[tokio::test]
@@ -1138,7 +1138,7 @@ process.stdin.on('data', part => text += part).on('end', async () => {
 
         let node = outcome(&daemon, request, "strict", None).await;
 
-        assert_eq!(node, said("{\"got\":42}\n"));
+        assert_eq!(node, success("{\"got\":42}\n"));
     }
 
     #[tokio::test]
@@ -1176,13 +1176,13 @@ process.stdin.on('data', part => text += part).on('end', async () => {
         setup.env = vec![("HOME".to_owned(), home.path().display().to_string())];
         let daemon = Daemon::with(setup).await;
         if nix::unistd::geteuid().is_root() || contained() {
-            // Hooks have users of their own, or roots: whose home it would be is nobody's.
+            // Hooks have users of their own, or roots, and such a user has no home.
             return;
         }
         let workspace = daemon.workspace().join("project");
         fs::create_dir(&workspace).unwrap();
         let confined = outcome(&daemon, request(), "develop", Some(&workspace)).await;
-        assert_eq!(confined, said(&bare));
+        assert_eq!(confined, success(&bare));
     }
 
     #[tokio::test]
@@ -1212,6 +1212,6 @@ process.stdin.on('data', part => text += part).on('end', async () => {
         let read = outcome(&daemon, request, "workspace-ro", Some(&workspace)).await;
 
         let expected = "first\n M file\n file | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\nfile\nmain\n";
-        assert_eq!(read, said(expected));
+        assert_eq!(read, success(expected));
     }
 }

@@ -1,4 +1,4 @@
-//! What stays read-only in a workspace that a hook may write: what git runs by itself, outside any sandbox.
+//! Files that stay read-only in a workspace that a hook may write: git runs them by itself, outside any sandbox.
 
 #![expect(
     clippy::disallowed_methods,
@@ -44,7 +44,7 @@ working_dir = "workspace"
 named = [{ path = "${workspace}", access = "write" }]
 "#;
 
-/// Ways to what git runs, from the workspace. `$W` is the workspace.
+/// Ways from the workspace to files that git runs. `$W` is the workspace.
 const ATTEMPTS: [(&str, &str); 22] = [
     ("empty the configuration", ": > .git/config"),
     ("append to the configuration", "echo x >> .git/config"),
@@ -109,7 +109,7 @@ const ATTEMPTS: [(&str, &str); 22] = [
     ),
 ];
 
-/// The same for who owns the files.
+/// Further ways for the owner of the files.
 const ATTEMPTS_OF_THE_OWNER: [(&str, &str); 3] = [
     ("change the configuration's mode", "chmod 777 .git/config"),
     (
@@ -119,14 +119,14 @@ const ATTEMPTS_OF_THE_OWNER: [(&str, &str); 3] = [
     ("change the mode of the hooks", "chmod 700 .git/hooks"),
 ];
 
-/// What tries to undo the mounts.
+/// Attempts to undo the mounts.
 const UNDOING: [&str; 3] = [
     "umount .git/config",
     "mount -o remount,rw,bind .git/config",
     "unshare -rm true",
 ];
 
-/// It is how this backend mounts that is looked at.
+/// These tests look at the mounts of this backend.
 const LANDLOCK: &str = "[backends]\norder = [\"landlock\"]\n";
 
 async fn daemon() -> Daemon {
@@ -158,7 +158,7 @@ fn repository(daemon: &Daemon, name: &str) -> PathBuf {
     workspace
 }
 
-/// Everything about what is to stay as it is.
+/// State of all files that must stay unchanged.
 fn state(workspace: &Path) -> Vec<String> {
     fn look(path: &Path, seen: &mut Vec<String>) {
         let Ok(found) = fs::symlink_metadata(path) else {
@@ -208,7 +208,7 @@ async fn what_git_runs_stays_as_it_is() {
     let is_root = nix::unistd::geteuid().is_root();
     let of_the_owner = ATTEMPTS_OF_THE_OWNER.into_iter().filter(|_| !is_root);
     for (index, (what, script)) in ATTEMPTS.into_iter().chain(of_the_owner).enumerate() {
-        // The positive control: where nothing stays read-only, it changes what git runs.
+        // The positive control: where nothing stays read-only, it changes files that git runs.
         let workspace = repository(&daemon, &format!("without-{index}"));
         let before = state(&workspace);
         let seen = run(&daemon, in_workspace("without", script, &workspace)).await;
@@ -356,7 +356,7 @@ async fn git_in_a_linked_tree() {
         tree.display()
     );
     bare(&main, &make);
-    // What git obeys beside the configuration and the hooks: of the common directory, of its main tree and of its submodules.
+    // Files that git obeys beside the configuration and the hooks, in the common directory, its main tree and its submodules.
     let steering = [
         "local.inc",
         "config.worktree",
@@ -372,7 +372,7 @@ async fn git_in_a_linked_tree() {
     open_to_all(&main);
     open_to_all(&tree);
 
-    // A guard that asks git is answered as without hookjail.
+    // A guard that calls git gets the same answer as without hookjail.
     let ask = "git branch --show-current; git log --format=%s; git status --short";
     let answer = bare(&tree, ask);
     assert_eq!(answer, "other\nfirst\n");
@@ -388,7 +388,7 @@ async fn git_in_a_linked_tree() {
     assert_eq!(commit.0, Some(0), "{commit:?}");
     assert_eq!(bare(&tree, "git log --format=%s"), "second\nfirst\n");
 
-    // What git runs next stays as it is there, too.
+    // Files that git runs next stay unchanged there, too.
     let commondir = main.join(".git/worktrees/tree/commondir");
     let of_tree = || (state(&main), fs::read(&commondir).unwrap());
     let before = of_tree();
@@ -420,7 +420,7 @@ async fn git_in_a_linked_tree() {
     assert_ne!(of_tree(), before);
 }
 
-/// Makes what git takes for a repository.
+/// Makes a directory that git takes for a repository.
 fn bare_repository(path: &Path) {
     fs::create_dir_all(path.join("objects")).unwrap();
     fs::write(path.join("HEAD"), "ref: refs/heads/main\n").unwrap();
@@ -483,7 +483,7 @@ async fn a_repository_that_cannot_be_granted_with_its_tree_is_refused_instead_of
     assert!(message.contains("`commondir` in it leads git"), "{message}");
 }
 
-/// Asks for a hook that is refused; returns the refusal's reason, message, and facts.
+/// Requests a hook that is refused. Returns the refusal's reason, message, and facts.
 async fn refused(
     daemon: &Daemon,
     request: pb::ExecuteRequest,
@@ -494,7 +494,7 @@ async fn refused(
     (reason(&status), status.message().to_owned(), facts)
 }
 
-/// Asks under the profile whose namespace cannot be had, and under one that needs none.
+/// Requests a hook under the profile whose namespace cannot be made, and under one that needs none.
 async fn only_what_needs_a_namespace_is_refused(daemon: &Daemon) {
     let workspace = repository(daemon, "repository");
     let before = state(&workspace);
@@ -509,7 +509,7 @@ async fn only_what_needs_a_namespace_is_refused(daemon: &Daemon) {
     );
     assert_eq!(state(&workspace), before);
 
-    // What the operator has chosen to run without it, does.
+    // A profile that the operator has written without `files.read_only` works.
     let seen = run(daemon, in_workspace("without", script, &workspace)).await;
     assert_eq!(seen.0, Some(0), "{seen:?}");
 }
@@ -670,8 +670,8 @@ async fn a_hook_in_a_namespace_dies_with_the_daemon_even_without_a_keeper() {
     .await;
 
     let keeper = Pid::from_raw(keeper_of(&daemon).unwrap());
-    let own = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
-    kill(own, Signal::SIGSTOP).unwrap();
+    let daemon_pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    kill(daemon_pid, Signal::SIGSTOP).unwrap();
     kill(keeper, Signal::SIGKILL).unwrap();
     // The positive control: nothing but the daemon's death ends it.
     assert!(begun());
@@ -704,7 +704,7 @@ async fn a_self_test_and_this_chapter_notice_where_nothing_is_mounted() {
     assert!(message.contains("stays read-only"), "{message}");
     drop(daemon);
 
-    // Without the self-test, each run says for itself what was not done.
+    // Without the self-test, each run reports for itself which step was not done.
     let daemon = weakened("set-up:read-only proof:self-test").await;
     let workspace = repository(&daemon, "repository");
     let (reason, message, _) =
@@ -775,7 +775,7 @@ mod with_tools {
     }
 }
 
-/// Ways to what agents and editors obey, there or not. Of `.claude` the settings are there, of `.github` nothing that is obeyed.
+/// Ways to files that agents and editors obey, existing or not. Of `.claude` the settings exist, of `.github` no such file.
 const PLANTING: [(&str, &str); 27] = [
     ("change settings", "echo x >> .claude/settings.json"),
     ("remove settings", "rm -f .claude/settings.json"),
@@ -881,7 +881,7 @@ fn of_an_agent(daemon: &Daemon, name: &str) -> PathBuf {
     workspace
 }
 
-/// Returns what an agent or an editor finds of what it obeys, and everything that begins with a dot.
+/// Returns the files that an agent or an editor obeys, and everything that begins with a dot.
 fn obeyed(workspace: &Path) -> Vec<String> {
     fn look(path: &Path, seen: &mut Vec<String>) {
         let found = fs::symlink_metadata(path).unwrap();
@@ -1038,7 +1038,7 @@ async fn runs_share_what_takes_a_name_and_the_last_one_removes_it() {
     let gate = workspace.join("gate");
     nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::from_bits_truncate(0o666)).unwrap();
     open_to_all(&workspace);
-    // What a killed daemon leaves, and a directory of the user's.
+    // A directory that a killed daemon left, and one of the user.
     fs::create_dir(workspace.join(".envrc")).unwrap();
     fs::set_permissions(workspace.join(".envrc"), fs::Permissions::from_mode(0o1555)).unwrap();
     fs::create_dir(workspace.join(".idea")).unwrap();
@@ -1461,7 +1461,7 @@ async fn what_links_among_obeyed_paths_lead_to_stays_too() {
             "{message}"
         );
     }
-    // What no hook reaches, there or not, is nobody's to change.
+    // Links to places that no hook reaches, existing or not, cause no refusal.
     let workspace = prepare("elsewhere");
     symlink("/usr/lib", workspace.join(".claude/settings.local.json")).unwrap();
     fs::create_dir(workspace.join(".vscode")).unwrap();
@@ -1525,7 +1525,7 @@ async fn what_is_hidden_in_what_stays_opens_nothing_of_it() {
 #[tokio::test]
 async fn what_links_of_the_home_have_in_a_workspace_stays_or_is_hidden() {
     if nix::unistd::geteuid().is_root() {
-        // Hooks have users of their own: the home of root's daemon is none of theirs.
+        // Hooks have users of their own: the home of root's daemon is not theirs.
         return;
     }
     let daemon = daemon().await;

@@ -1,4 +1,4 @@
-//! Registered secrets are in no record, no log and no error; under a profile that says so, in no reply either.
+//! Registered secrets are in no record, no log and no error. Under a profile with redaction, they are in no reply either.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -49,20 +49,22 @@ async fn daemon(is_registered: bool, ask_for_consent: bool) -> Daemon {
 }
 
 /// Puts the marker wherever a request has room for it, and prints it in every listed form.
-fn telling(profile: &str) -> pb::ExecuteRequest {
+fn with_marker(profile: &str) -> pb::ExecuteRequest {
     let script = "cat; printf '%s\\n' \"$1\" \"$HOOK_TOKEN\"; printf %s \"x$1\" | base64 >&2";
     let mut request = pb::ExecuteRequest {
         profile: profile.to_owned(),
         ..hook(["/bin/sh", "-c", script, "sh", MARKER])
     };
     request.event = event(json!({ "text": MARKER }).to_string());
-    let asked = request.hook.as_mut().unwrap();
-    asked.env.insert("HOOK_TOKEN".to_owned(), MARKER.to_owned());
+    let requested_hook = request.hook.as_mut().unwrap();
+    requested_hook
+        .env
+        .insert("HOOK_TOKEN".to_owned(), MARKER.to_owned());
     request
 }
 
-/// Says whether the marker, or a part of it that no escaping changes, is in there.
-fn tells(bytes: &[u8]) -> bool {
+/// Returns whether the bytes contain the marker, or a part of it that no escaping changes.
+fn has_marker(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let encoded = STANDARD.encode(format!("x{MARKER}"));
     [MARKER, "mk-7f", "z+Lw9", "xK0v", &encoded[4..20]]
@@ -74,13 +76,13 @@ fn journal(daemon: &Daemon) -> Vec<u8> {
     fs::read(daemon.path().join("state/audit/journal.jsonl")).unwrap()
 }
 
-/// Runs a hook of reyn's with the marker in its command, and returns what people are shown of its event.
+/// Runs a hook of reyn's with the marker in its command, and returns the text about its event that people see.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests start the command line itself, never a hook"
 )]
 async fn events(daemon: &Daemon) -> Vec<u8> {
-    let mut request = telling("pipeline");
+    let mut request = with_marker("pipeline");
     request.contract = pb::Contract::Reyn.into();
     request.mode = "shell_exec".to_owned();
     request.event = dispatch_at("turn_end", &json!({})).event;
@@ -102,16 +104,16 @@ async fn a_registered_secret_is_in_no_record_log_or_error() {
     for is_registered in [true, false] {
         let check = |what: &str, bytes: &[u8]| {
             assert_eq!(
-                tells(bytes),
+                has_marker(bytes),
                 !is_registered,
                 "{what}: {}",
                 String::from_utf8_lossy(bytes)
             );
         };
         let running = daemon(is_registered, false).await;
-        let response = running.run(telling("pipeline")).await.unwrap();
+        let response = running.run(with_marker("pipeline")).await.unwrap();
         // Without `output.redact` a reply is the hook's own words.
-        assert!(tells(&response.stdout) && tells(&response.stderr));
+        assert!(has_marker(&response.stdout) && has_marker(&response.stderr));
         let [started, ended] = &running.journal()[..] else {
             panic!("{:?}", running.records())
         };
@@ -129,7 +131,7 @@ async fn a_registered_secret_is_in_no_record_log_or_error() {
         check("log", running.log().as_bytes());
 
         let asking = daemon(is_registered, true).await;
-        let refused = asking.run(telling("pipeline")).await.unwrap_err();
+        let refused = asking.run(with_marker("pipeline")).await.unwrap_err();
         assert_eq!(reason(&refused), "CONSENT_REQUIRED");
         check("error", &error(&refused));
         check("journal of refusals", &journal(&asking));
@@ -141,7 +143,7 @@ async fn digests_and_sizes_are_those_of_what_the_hook_wrote() {
     let [redacted, plain] = [daemon(true, false).await, daemon(false, false).await];
     let mut ends = Vec::new();
     for daemon in [&redacted, &plain] {
-        daemon.run(telling("quiet")).await.unwrap();
+        daemon.run(with_marker("quiet")).await.unwrap();
         let mut ended = daemon.journal()[1].clone();
         for stream in ["stdout", "stderr"] {
             assert!(ended[stream]["kept"]["text"].is_string());
@@ -177,7 +179,7 @@ async fn a_reply_under_a_profile_that_redacts_holds_no_secret() {
         let verdict = response.verdict.clone().unwrap();
         // The contract has read what the hook wrote.
         assert_eq!(verdict.decision(), pb::Decision::Allow);
-        assert_eq!(tells(&response.encode_to_vec()), profile == "pipeline");
+        assert_eq!(has_marker(&response.encode_to_vec()), profile == "pipeline");
         if profile == "quiet" {
             assert_eq!(verdict.reason, "no [redacted:token]");
             assert_eq!(verdict.system_message, "[redacted:token]");
@@ -215,7 +217,7 @@ async fn an_answer_of_many_hooks_under_a_profile_that_redacts_holds_no_secret() 
         request.contract = pb::Contract::Reyn.into();
         let response = daemon.dispatch(request).await;
         assert_eq!(response.pushes.len(), 1, "{response:?}");
-        assert_eq!(tells(&response.encode_to_vec()), profile == "pipeline");
+        assert_eq!(has_marker(&response.encode_to_vec()), profile == "pipeline");
     }
 }
 
@@ -224,7 +226,7 @@ async fn a_stream_under_a_profile_that_redacts_is_the_response_alone() {
     let daemon = daemon(true, false).await;
     for profile in ["pipeline", "quiet"] {
         let request = pb::ExecuteStreamRequest {
-            request: Some(telling(profile)),
+            request: Some(with_marker(profile)),
         };
         let stream = daemon.client().execute_stream(request).await.unwrap();
         let mut stream = stream.into_inner();
@@ -238,7 +240,7 @@ async fn a_stream_under_a_profile_that_redacts_is_the_response_alone() {
         }
         let quiet = profile == "quiet";
         assert_eq!(pieces == 0, quiet);
-        assert_eq!(tells(&bytes), !quiet);
+        assert_eq!(has_marker(&bytes), !quiet);
         let shown = String::from_utf8(stdout).unwrap();
         assert_eq!(
             shown.matches("[redacted:token]").count(),
@@ -383,7 +385,10 @@ async fn the_daemon_does_not_start_with_a_secret_that_cannot_be_used() {
             log.contains("`the-name`") && log.contains(expected),
             "{log}"
         );
-        assert!(!log.contains("s3cr3t!") && !tells(log.as_bytes()), "{log}");
+        assert!(
+            !log.contains("s3cr3t!") && !has_marker(log.as_bytes()),
+            "{log}"
+        );
     }
 }
 
@@ -417,12 +422,12 @@ fn no_command_that_reads_the_configuration_shows_a_secret() {
             .env("THE_TOKEN", MARKER)
             .output()
             .unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        assert!(!said.is_empty(), "{words:?}");
+        let printed = [output.stdout, output.stderr].concat();
+        assert!(!printed.is_empty(), "{words:?}");
         assert!(
-            !tells(&said),
+            !has_marker(&printed),
             "{words:?}: {}",
-            String::from_utf8_lossy(&said)
+            String::from_utf8_lossy(&printed)
         );
     }
 }

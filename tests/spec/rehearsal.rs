@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "it runs the program under test, and git"
+    reason = "runs the program under test, and git"
 )]
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::{
     support::program,
 };
 
-/// A formatter that somebody has put before the call: it writes the event's file, and a log.
+/// A formatter before the call, which writes the event's file and a log.
 const FORMATTER: &str = r#"#!/bin/sh
 cd "$CLAUDE_PROJECT_DIR" || exit 1
 file=$(sed -n 's/.*"file_path":"\([^"]*\)".*/\1/p')

@@ -1,4 +1,4 @@
-//! An operator changes the configuration of a daemon that runs, or sends it home.
+//! An operator changes the configuration of a running daemon, or drains it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -59,7 +59,7 @@ fn modest() -> pb::ExecuteRequest {
     }
 }
 
-/// Follows what a refusal says about the configuration: its lines, in its file.
+/// Applies the fix of a refusal: its lines, in its file of the configuration.
 fn follow(refusal: &tonic::Status) {
     use tonic_types::StatusExt;
     let facts = refusal
@@ -71,7 +71,7 @@ fn follow(refusal: &tonic::Status) {
     let (file, lines) = (&facts["configuration"], &facts["configure"]);
     let (table, key) = lines.split_once('\n').unwrap();
     let before = fs::read_to_string(file).unwrap();
-    // The table is there already, and so is its key: these are what is said instead.
+    // The table exists already, and so does its key: the lines of the fix replace it.
     let name = key.split_once(' ').unwrap().0;
     let kept = before.lines().filter(|line| !line.starts_with(name));
     let kept: Vec<_> = kept.collect();
@@ -104,7 +104,7 @@ async fn a_reload_puts_profiles_and_hooks_in_force_that_were_not_there_before() 
     assert_eq!(reloaded.get("unconfirmed"), None, "{reloaded}");
     daemon.run(modest()).await.unwrap();
     assert_eq!(due(&daemon).await, ["greeting"]);
-    // And takes away what is not there any more.
+    // And removes hooks that the file does not have any more.
     fs::remove_file(daemon.path().join("profiles/modest.toml")).unwrap();
     let file = daemon.path().join("hookjail.toml");
     let text = fs::read_to_string(&file).unwrap();
@@ -172,7 +172,7 @@ async fn a_reload_of_anything_broken_is_refused_and_changes_nothing() {
         (profile, format!("{MODEST}surprise = 1\n"), "surprise"),
         (list, "{".to_owned(), "allowlist.json"),
     ] {
-        // What is right beside what is broken takes no effect either.
+        // A valid change beside a broken one takes no effect either.
         fs::write(daemon.path().join(config), with(&greeting)).unwrap();
         let path = daemon.path().join(file);
         fs::write(&path, &text).unwrap();
@@ -227,14 +227,14 @@ async fn a_reload_of_a_broken_file_is_refused_by_the_daemon_which_says_so_from_t
         let output = command(&daemon, &["reload"]);
 
         assert_eq!(output.status.code(), Some(125), "{output:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains(named), "{said}");
-        assert!(said.contains("the configuration in force stays"), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(named), "{stderr}");
+        assert!(stderr.contains("the configuration in force stays"), "{stderr}");
         assert_eq!(counted(), [0.0, failures]);
-        let (code, said) = status(&daemon);
-        assert_eq!(code, Some(0), "{said}");
-        let refusal = said["configuration"]["refusal"].as_str().unwrap();
-        assert!(refusal.contains(named), "{said}");
+        let (code, report) = status(&daemon);
+        assert_eq!(code, Some(0), "{report}");
+        let refusal = report["configuration"]["refusal"].as_str().unwrap();
+        assert!(refusal.contains(named), "{report}");
         assert_eq!(due(&daemon).await, ["greeting"]);
     }
     fs::write(&file, good).unwrap();
@@ -257,19 +257,19 @@ async fn a_reload_says_what_is_broken_where_no_daemon_of_that_file_hears_it() {
         assert_eq!(output.status.code(), Some(125), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    // Nobody is there.
-    let said = reload(good.replace("/sock\"", "/nobody\"") + "\nnonsense");
+    // No daemon is there.
+    let stderr = reload(good.replace("/sock\"", "/nobody\"") + "\nnonsense");
     assert!(
-        said.contains("broken.toml") && said.contains("nonsense"),
-        "{said}"
+        stderr.contains("broken.toml") && stderr.contains("nonsense"),
+        "{stderr}"
     );
-    // Somebody is, with another file.
-    let said = reload(format!("{good}\nnonsense"));
+    // A daemon is there, with another file.
+    let stderr = reload(format!("{good}\nnonsense"));
     assert!(
-        said.contains("broken.toml") && said.contains("nonsense"),
-        "{said}"
+        stderr.contains("broken.toml") && stderr.contains("nonsense"),
+        "{stderr}"
     );
-    assert!(said.contains("another configuration"), "{said}");
+    assert!(stderr.contains("another configuration"), "{stderr}");
 }
 
 #[tokio::test]

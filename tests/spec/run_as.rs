@@ -1,4 +1,4 @@
-//! A root daemon may run hooks as their callers: in those users' own projects, and no nearer to what else they have.
+//! A root daemon may run hooks as their callers: in those users' own projects, and no nearer to their other files.
 
 #![expect(
     clippy::disallowed_methods,
@@ -85,7 +85,7 @@ mod as_root {
         json(&ask_as(user, daemon, "sock", "run", &words))
     }
 
-    /// Returns what a hook wrote; it ran.
+    /// Asserts that a hook ran, and returns its output.
     fn stdout(answer: &Value) -> String {
         assert!(answer["outcome"].is_object(), "{answer}");
         let written = answer["stdout"].as_str().unwrap_or_default();
@@ -99,11 +99,11 @@ mod as_root {
         let daemon = daemon("caller").await;
         let (of_alice, of_bob) = (project(&daemon, ALICE), project(&daemon, BOB));
         let line = "id -u; id -g; cat note && echo made > made && chmod 600 made";
-        for (user, own) in [(ALICE, &of_alice), (BOB, &of_bob)] {
-            let answer = run_as(user, &daemon, "workspace-rw", own, line);
+        for (user, project_of_user) in [(ALICE, &of_alice), (BOB, &of_bob)] {
+            let answer = run_as(user, &daemon, "workspace-rw", project_of_user, line);
             let expected = format!("{user}\n{user}\nof {user}\n");
             assert_eq!(stdout(&answer), expected, "{answer}");
-            let made = fs::metadata(own.join("made")).unwrap();
+            let made = fs::metadata(project_of_user.join("made")).unwrap();
             assert_eq!(
                 (made.uid(), made.gid(), made.mode() & 0o777),
                 (user, user, 0o600)
@@ -115,7 +115,7 @@ mod as_root {
         request.hook.as_mut().unwrap().workspace = of_bob.display().to_string();
         let refusal = client.execute(request).await.unwrap_err();
         assert_eq!(reason(&refusal), "INVALID_REQUEST", "{refusal}");
-        // The control: a uid of the pool is nobody's, and goes into no home.
+        // The control: a uid of the pool belongs to no user, and reaches no home.
         let pool = self::daemon("pool").await;
         let closed = project(&pool, ALICE);
         let answer = run_as(ALICE, &pool, "workspace-rw", &closed, line);
@@ -148,10 +148,10 @@ mod as_root {
             let shared = daemon.workspace().join("shared");
             fs::create_dir(&shared).unwrap();
             fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
-            let at = agent.display();
+            let agent_path = agent.display();
             let line = format!(
-                "(echo x >>{at}/log.txt && wc -l <{at}/log.txt) 2>/dev/null || echo closed; \
-                 (cat {at}/rules) 2>/dev/null || echo none; echo x >>/tmp/m; wc -l </tmp/m"
+                "(echo x >>{agent_path}/log.txt && wc -l <{agent_path}/log.txt) 2>/dev/null || echo closed; \
+                 (cat {agent_path}/rules) 2>/dev/null || echo none; echo x >>/tmp/m; wc -l </tmp/m"
             );
             let mut seen = Vec::new();
             for user in [ALICE, ALICE, BOB] {
@@ -196,8 +196,8 @@ mod as_root {
         let others: Vec<_> = (2_000_000_100..2_000_000_200).collect();
         for groups in [&[TEAM][..], &[&[TEAM][..], &others].concat()] {
             let answer = json(&ask_in(groups, ALICE, &daemon, "sock", "run", &words));
-            let said = stdout(&answer);
-            let (has, note) = said.split_once('\n').unwrap_or_default();
+            let printed = stdout(&answer);
+            let (has, note) = printed.split_once('\n').unwrap_or_default();
             assert_eq!(note, "of the team\n", "{answer}");
             let mut has: Vec<u32> = has.split(' ').map(|id| id.parse().unwrap()).collect();
             // The run's own.
@@ -219,8 +219,8 @@ mod as_root {
     async fn a_hook_reaches_none_of_its_callers_other_processes_and_files() {
         needs_root();
         let daemon = daemon("caller").await;
-        let own = project(&daemon, ALICE);
-        let home = own.parent().unwrap();
+        let project_of_alice = project(&daemon, ALICE);
+        let home = project_of_alice.parent().unwrap();
         fs::write(home.join("key"), "secret").unwrap();
         chown(home.join("key"), Some(ALICE), Some(ALICE)).unwrap();
         let minute = a_minute();
@@ -230,11 +230,11 @@ mod as_root {
             "kill -0 {0} && echo signalled; cat /proc/{0}/environ && echo read; cat ../key && echo opened; true",
             other.id()
         );
-        let answer = run_as(ALICE, &daemon, "workspace-rw", &own, &tries);
+        let answer = run_as(ALICE, &daemon, "workspace-rw", &project_of_alice, &tries);
         assert_eq!(stdout(&answer), "", "{answer}");
         // The control: the same user does all of it unconfined.
         let mut control = Command::new("/bin/sh");
-        control.args(["-c", &tries]).current_dir(&own);
+        control.args(["-c", &tries]).current_dir(&project_of_alice);
         let control = as_user(&mut control, ALICE).output().unwrap();
         let control = String::from_utf8_lossy(&control.stdout).into_owned();
         for word in ["signalled", "read", "opened"] {
@@ -251,13 +251,19 @@ mod as_root {
         // In a container the scratch directory is a file system of its own.
         needs_no_container();
         let daemon = daemon("caller").await;
-        let own = project(&daemon, ALICE);
+        let project_of_alice = project(&daemon, ALICE);
         let minute = a_minute();
         let line = format!("echo private > \"$TMPDIR/file\"; : > started; sleep {minute}");
         let (socket, program) = (daemon.path().join("sock"), daemon.path().join("hookjail"));
         // The first of them also opens the socket to that user and installs the program.
         assert_eq!(
-            stdout(&run_as(ALICE, &daemon, "strict", &own, "echo one")),
+            stdout(&run_as(
+                ALICE,
+                &daemon,
+                "strict",
+                &project_of_alice,
+                "echo one"
+            )),
             "one\n"
         );
         let mut client = crate::support::command(program);
@@ -269,9 +275,14 @@ mod as_root {
             "30s",
             "--workspace",
         ]);
-        client.arg(&own).args(["--", "/bin/sh", "-c", &line]);
+        client
+            .arg(&project_of_alice)
+            .args(["--", "/bin/sh", "-c", &line]);
         let mut client = as_user(&mut client, ALICE).spawn().unwrap();
-        until("the hook has started", || own.join("started").exists()).await;
+        until("the hook has started", || {
+            project_of_alice.join("started").exists()
+        })
+        .await;
 
         let runs = daemon.scratch_directories();
         let [run] = &*runs else { panic!("{runs:?}") };
@@ -280,7 +291,7 @@ mod as_root {
         let mut command = Command::new("cat");
         let seen = as_user(command.arg(&file), ALICE).output().unwrap();
 
-        // The control: it is that user's file, and there.
+        // The control: the file exists, and is that user's.
         assert_eq!(
             (owner, fs::read(&file).unwrap()),
             (ALICE, b"private\n".to_vec())
@@ -297,11 +308,11 @@ mod as_root {
         needs_root();
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("settings.json");
-        let (nobody, other) = (NOBODY, 1);
+        let (owner, other) = (NOBODY, 1);
         let put = |text: &str| {
             fs::write(&file, text).unwrap();
             for (path, mode) in [(home.path(), 0o700), (&*file, 0o600)] {
-                chown(path, Some(nobody), Some(nobody)).unwrap();
+                chown(path, Some(owner), Some(owner)).unwrap();
                 fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
             }
         };
@@ -310,7 +321,7 @@ mod as_root {
             r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{guard}]}}]}}}}"#
         ));
         let config = format!(
-            "[server]\ncallers = [{nobody}, {other}]\n[[hooks_file]]\ncontract = \"claude_code\"\npath = {file:?}\nuser = \"nobody\"\nprofile = \"strict\"\n"
+            "[server]\ncallers = [{owner}, {other}]\n[[hooks_file]]\ncontract = \"claude_code\"\npath = {file:?}\nuser = \"nobody\"\nprofile = \"strict\"\n"
         );
         let daemon = Daemon::with(Setup {
             config,
@@ -322,13 +333,13 @@ mod as_root {
         fs::write(&event, tool).unwrap();
         let words = ["--contract", "claude_code", "--point", "PreToolUse"];
         let workspace = daemon.workspace();
-        let given = [
+        let options = [
             "--event",
             event.to_str().unwrap(),
             "--workspace",
             workspace.to_str().unwrap(),
         ];
-        let words = [&words[..], &given].concat();
+        let words = [&words[..], &options].concat();
         let decided = |user| {
             let answer = json(&ask_as(user, &daemon, "sock", "dispatch", &words));
             let hooks = answer["hooks"].as_array().map_or(0, Vec::len);
@@ -341,16 +352,16 @@ mod as_root {
                 answer,
             )
         };
-        let (decision, hooks, answer) = decided(nobody);
+        let (decision, hooks, answer) = decided(owner);
         assert_eq!((&*decision, hooks), ("DECISION_DENY", 1), "{answer}");
         assert_eq!(answer["answer"]["reason"], "mine", "{answer}");
         let (decision, hooks, answer) = decided(other);
         assert_eq!((&*decision, hooks), ("DECISION_NONE", 0), "{answer}");
 
-        // What its user breaks is refused to that user, and keeps nobody else waiting.
+        // A broken file is refused to its user alone, and no other user waits.
         put("{");
         assert!(reload(&daemon)["error"].is_null());
-        let (decision, hooks, answer) = decided(nobody);
+        let (decision, hooks, answer) = decided(owner);
         assert_eq!((&*decision, hooks), ("DECISION_DENY", 1), "{answer}");
         let (decision, hooks, answer) = decided(other);
         assert_eq!((&*decision, hooks), ("DECISION_NONE", 0), "{answer}");
@@ -399,7 +410,7 @@ mod as_root {
     }
 
     impl Stopping {
-        fn of(user: u32) -> Self {
+        fn new(user: u32) -> Self {
             // Ends by itself after a minute's processor time.
             let line = "ulimit -t 60; while :; do kill -STOP -1; done";
             let mut command = Command::new("/bin/sh");
@@ -451,7 +462,7 @@ mod as_root {
         .await;
         let (client, _stopper) = client_as(STOPPER, &daemon).await;
         let (mut other, _bob) = client_as(BOB, &daemon).await;
-        let stopping = Stopping::of(STOPPER);
+        let stopping = Stopping::new(STOPPER);
         let mut flood = JoinSet::new();
         let all_held = Arc::new(AtomicBool::new(false));
         for _ in 0..8 * SPAWNERS {
@@ -495,7 +506,7 @@ mod as_root {
             "the others were answered after these had ended"
         );
 
-        // At their deadline the stopped are killed, and said not to have run.
+        // At their deadline the stopped hooks are killed, and reported as not run.
         let mut steps = Vec::new();
         while let Some(answer) = flood.join_next().await {
             if let Err(refusal) = answer.unwrap() {

@@ -53,14 +53,14 @@ fn examples(path: &str) -> Vec<String> {
     blocks
 }
 
-/// What a reader makes of a text.
+/// Result of reading a text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Read {
-    /// It has the form, and what it says can be.
+    /// The text has the form, and keeps every rule.
     Accepted,
-    /// It does not have the form: an unknown key, a wrong type, a key missing.
+    /// The text does not have the form: an unknown key, a wrong type, a missing key.
     Formless,
-    /// It has the form, but breaks a rule.
+    /// The text has the form, but breaks a rule.
     Senseless,
 }
 
@@ -124,15 +124,15 @@ fn shipped_profiles_and_the_examples_of_the_documents_have_their_form() {
     }
 }
 
-/// Returns every value that differs from this one in one place: a value of another type, a key that nobody knows, a key less.
+/// Returns every value that differs from this one in one place: by the type of a value, an unknown key, or a missing key.
 fn changed(value: &Value) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     match value {
         Value::Array(values) => {
-            for (at, below) in values.iter().enumerate() {
+            for (index, below) in values.iter().enumerate() {
                 for below in changed(below) {
                     let mut values = values.clone();
-                    values[at] = below;
+                    values[index] = below;
                     all.push(values.into());
                 }
             }
@@ -165,7 +165,8 @@ fn changed(value: &Value) -> Vec<Value> {
         json!(["?"]),
         json!({ "x": "y" }),
     ];
-    // A list in the place of a table is not tried: the reader takes its values in the order of the keys, which no schema says.
+    // A list in the place of a table is not tried: the reader takes its values in the order of the keys, which no schema
+    // describes.
     let fits = |other: &Value| other != value && !(value.is_object() && other.is_array());
     all.extend(others.into_iter().filter(fits));
     all
@@ -192,7 +193,7 @@ fn schema_and_reader_refuse_the_same_changes_of_every_example() {
                     Read::Formless => {
                         assert!(!has_form, "{form:?} takes what is not read:\n{text}")
                     }
-                    // A schema may know of a rule or not.
+                    // A schema may have the rule or not.
                     Read::Senseless => {}
                 }
                 if has_form {
@@ -213,11 +214,11 @@ proptest! {
         unit in "(|B|KiB|MiB|GiB|KB|ms|s|m|h|d| s|none)",
         number in -3_i64..100_000,
     ) {
-        // Made once for all cases: making one takes longer than asking it.
+        // Made once for all cases: making one takes longer than using it.
         static CONFIG: LazyLock<Validator> = LazyLock::new(|| validator(Form::Config));
         static PROFILE: LazyLock<Validator> = LazyLock::new(|| validator(Form::Profile));
         let text = format!("{digits}{unit}");
-        // By the form alone: what is out of range has it.
+        // By the form alone, which values out of range have.
         let config_of = |key: &str, value: &str| format!("[{}]\n{} = {value}\n", key.split('.').next().unwrap(), key.split('.').nth(1).unwrap());
         for (key, value_text) in [
             ("server.drain", format!("{text:?}")),

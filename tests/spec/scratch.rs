@@ -58,7 +58,7 @@ pub(crate) fn profiles() -> Vec<(String, String)> {
     ]
 }
 
-/// Returns a set-up whose backend is Landlock: how it mounts is looked at.
+/// Returns a set-up whose backend is Landlock, whose mounts these tests look at.
 fn setup() -> Setup {
     Setup {
         config: "[backends]\norder = [\"landlock\"]\n".to_owned(),
@@ -97,14 +97,14 @@ pub(crate) async fn holds_so_much_and_no_more(daemon: &Daemon, without: &str) {
         assert!(seen.2.contains("No space left"), "{what}: {seen:?}");
         assert_eq!(seen.3["scratch"], "1MiB in 16 files", "{what}");
     }
-    // What is removed makes room.
+    // Removing a file frees its space.
     let again = "head -c 1048576 /dev/urandom > $TMPDIR/a; rm $TMPDIR/a; head -c 1048576 /dev/urandom > $TMPDIR/b && echo room";
     let seen = run(daemon, sh("limited", again)).await;
     assert_eq!(seen.1, "room", "{seen:?}");
     until_clean(daemon).await;
 }
 
-/// Asks under a profile that limits the scratch directory, which cannot be had, and under one that does not.
+/// Requests a hook under a profile whose limit of the scratch directory cannot be set, and under one without a limit.
 async fn only_the_limited_is_refused(daemon: &Daemon, why: &str) {
     for profile in ["limited", "roomy"] {
         let status = daemon.run(sh(profile, "exit 0")).await.unwrap_err();
@@ -242,7 +242,7 @@ async fn a_self_test_and_this_chapter_notice_where_scratch_is_not_limited() {
     let (_, script, all) = FILLING[0];
     for (lacking, why) in [
         ("set-up:scratch", "fill scratch beyond its size"),
-        // Without the self-test, each run says for itself what was not done.
+        // Without the self-test, each run reports for itself which step was not done.
         (
             "set-up:scratch proof:self-test",
             "its scratch directory was not limited",

@@ -59,7 +59,7 @@ fn anyhow(profile: &str, script: &str) -> pb::ExecuteRequest {
 /// Which backend a run was on, whether that was confirmed, and the backends that were passed over with their reasons.
 type On = (String, bool, Vec<(String, String)>);
 
-fn on(response: pb::ExecuteResponse) -> On {
+fn backend_of(response: pb::ExecuteResponse) -> On {
     let confinement = response.confinement.unwrap();
     assert_eq!(confinement.unconfined, !confinement.confirmed);
     let passed_over = confinement.passed_over.into_iter();
@@ -86,7 +86,7 @@ async fn status(daemon: &Daemon) -> pb::GetStatusResponse {
 
 async fn profile(daemon: &Daemon, name: &str) -> pb::ProfileStatus {
     let mut profiles = status(daemon).await.profiles.into_iter();
-    profiles.find(|of| of.profile == name).unwrap()
+    profiles.find(|status| status.profile == name).unwrap()
 }
 
 fn command(daemon: &Daemon, words: &[&str]) -> Output {
@@ -101,7 +101,7 @@ async fn a_run_is_on_the_first_backend_that_is_confirmed_and_says_why_on_none_be
     let witness = daemon.outside("witness");
     let touch = format!("echo ran > {}", witness.display());
     let response = daemon.run(anyhow("open", &touch)).await.unwrap();
-    assert_eq!(on(response), landlock());
+    assert_eq!(backend_of(response), landlock());
     assert!(!witness.exists());
     let started = &daemon.journal()[0];
     assert_eq!(
@@ -120,7 +120,7 @@ async fn a_run_is_on_the_first_backend_that_is_confirmed_and_says_why_on_none_be
     let why = "this kernel has no Landlock";
     assert!(passed_over.message.contains(why), "{passed_over:?}");
     assert_eq!(
-        on(response),
+        backend_of(response),
         noop_after(&[("landlock", "BACKEND_UNCONFIRMED")])
     );
     let [started, ended] = daemon.journal().try_into().unwrap();
@@ -171,7 +171,10 @@ async fn a_backend_that_cannot_enforce_a_profile_is_passed_over_for_one_that_can
     let response = daemon.run(hook(["/bin/true"])).await.unwrap();
 
     let passed_over = vec![("noop".to_owned(), "POLICY_UNENFORCEABLE".to_owned())];
-    assert_eq!(on(response), ("landlock".to_owned(), true, passed_over));
+    assert_eq!(
+        backend_of(response),
+        ("landlock".to_owned(), true, passed_over)
+    );
     let strict = profile(&daemon, "strict").await;
     assert_eq!(
         (&*strict.backend, strict.confirmed, strict.unconfined),
@@ -186,9 +189,9 @@ async fn a_backend_that_cannot_enforce_a_profile_is_passed_over_for_one_that_can
         other.reason.starts_with("POLICY_UNENFORCEABLE: "),
         "{other:?}"
     );
-    // What requires nothing takes what the operator named first.
+    // `open` requires nothing, and takes the backend that the operator named first.
     let response = daemon.run(anyhow("open", "true")).await.unwrap();
-    assert_eq!(on(response), noop_after(&[]));
+    assert_eq!(backend_of(response), noop_after(&[]));
 }
 
 #[tokio::test]
@@ -196,12 +199,14 @@ async fn a_list_of_its_own_holds_for_a_profile_and_for_those_that_extend_it() {
     let daemon = configured("[backends.profiles]\nopen = [\"noop\"]\n").await;
     for name in ["open", "child"] {
         let response = daemon.run(anyhow(name, "true")).await.unwrap();
-        assert_eq!(on(response), noop_after(&[]), "{name}");
+        assert_eq!(backend_of(response), noop_after(&[]), "{name}");
     }
     let response = daemon.run(anyhow("strict", "true")).await.unwrap();
-    assert_eq!(on(response), landlock());
+    assert_eq!(backend_of(response), landlock());
     let backends = status(&daemon).await.backends;
-    let backends = backends.iter().map(|of| (&*of.backend, of.confines));
+    let backends = backends
+        .iter()
+        .map(|backend| (&*backend.backend, backend.confines));
     assert_eq!(
         backends.collect::<Vec<_>>(),
         [("landlock", true), ("noop", false)]
@@ -212,9 +217,9 @@ async fn a_list_of_its_own_holds_for_a_profile_and_for_those_that_extend_it() {
     let lists = "[backends.profiles]\nopen = [\"noop\"]\nchild = [\"landlock\"]\n";
     let daemon = configured(lists).await;
     let response = daemon.run(anyhow("open", "true")).await.unwrap();
-    assert_eq!(on(response), noop_after(&[]));
+    assert_eq!(backend_of(response), noop_after(&[]));
     let response = daemon.run(anyhow("child", "true")).await.unwrap();
-    assert_eq!(on(response), landlock());
+    assert_eq!(backend_of(response), landlock());
 }
 
 #[tokio::test]
@@ -251,9 +256,9 @@ async fn a_list_for_a_profile_that_is_not_there_is_an_error_at_start_and_at_relo
         message.contains("`backends.profiles` names `child`"),
         "{message}"
     );
-    // And what was in force stays so.
+    // The configuration in force stays in force.
     let response = daemon.run(anyhow("child", "true")).await.unwrap();
-    assert_eq!(on(response), noop_after(&[]));
+    assert_eq!(backend_of(response), noop_after(&[]));
 }
 
 #[tokio::test]
@@ -264,7 +269,7 @@ async fn a_backend_that_is_confirmed_no_more_shows_in_status_log_and_replies() {
     let [other] = open.others.try_into().unwrap();
     assert_eq!((&*other.backend, other.passed_over), ("noop", false));
     let response = daemon.run(anyhow("open", "true")).await.unwrap();
-    assert_eq!(on(response), landlock());
+    assert_eq!(backend_of(response), landlock());
     let test = || async {
         let mut client = SandboxServiceClient::new(daemon.channel());
         let tested = client.self_test(pb::SelfTestRequest::default()).await;
@@ -285,17 +290,17 @@ async fn a_backend_that_is_confirmed_no_more_shows_in_status_log_and_replies() {
     assert!(log.contains("backend is not confirmed any more"), "{log}");
     let response = daemon.run(anyhow("open", "true")).await.unwrap();
     assert_eq!(
-        on(response),
+        backend_of(response),
         noop_after(&[("landlock", "BACKEND_UNCONFIRMED")])
     );
-    // Who does not say that it may be unconfined is refused, not moved.
+    // A request that does not allow an unconfined run is refused, not moved.
     let refusal = daemon.run(sh("open", "true")).await.unwrap_err();
     assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED");
 
     closed.open();
     test().await;
     let response = daemon.run(anyhow("open", "true")).await.unwrap();
-    assert_eq!(on(response), landlock());
+    assert_eq!(backend_of(response), landlock());
     assert!(daemon.log().contains("backend is confirmed again"));
 }
 
@@ -315,14 +320,14 @@ async fn whoever_looks_at_an_unconfined_run_reads_that_it_was_unconfined() {
     );
     let socket = daemon.path().join("sock");
     let connect = ["--connect", socket.to_str().unwrap()];
-    let said = |words: &[&str]| {
+    let printed = |words: &[&str]| {
         let output = command(&daemon, words);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (text(&output.stdout), text(&output.stderr))
     };
     let run = |words: &[&str]| {
         let words = [&["run"], &connect[..], words, &["--", "/bin/true"]].concat();
-        said(&words)
+        printed(&words)
     };
 
     let (stdout, stderr) = run(&["--profile", "open", "--allow-unconfirmed"]);
@@ -345,20 +350,20 @@ async fn whoever_looks_at_an_unconfined_run_reads_that_it_was_unconfined() {
         "--workspace",
     ];
     let words = [&dispatch[..], &[workspace.to_str().unwrap()], &connect].concat();
-    let (stdout, stderr) = said(&words);
+    let (stdout, stderr) = printed(&words);
     assert!(stdout.contains("exited 0, UNCONFINED"), "{stdout}{stderr}");
     assert!(stderr.contains("UNCONFINED"), "{stderr}");
-    let (stdout, _) = said(&["audit", "tail"]);
+    let (stdout, _) = printed(&["audit", "tail"]);
     // Of three runs, the start and the end.
     assert_eq!(stdout.matches("UNCONFINED").count(), 6, "{stdout}");
-    let (stdout, _) = said(&["doctor"]);
+    let (stdout, _) = printed(&["doctor"]);
     let mut lines = stdout.lines().skip_while(|line| !line.starts_with("open "));
     let [Some(open), Some(next)] = [lines.next(), lines.next()] else {
         panic!("{stdout}")
     };
     assert!(open.contains("UNCONFINED"), "{stdout}");
     assert!(!next.contains("fix:"), "{stdout}");
-    let (stdout, _) = said(&["doctor", "--verbose"]);
+    let (stdout, _) = printed(&["doctor", "--verbose"]);
     assert!(
         stdout.contains("profile open on noop: UNCONFINED"),
         "{stdout}"

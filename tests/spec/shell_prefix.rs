@@ -47,13 +47,16 @@ fn handed(home: &Home, line: &str) -> Command {
 
 /// Runs a command with a text on its stdin, which is a socket as Claude Code's are.
 fn fed(mut command: Command, text: &str) -> Output {
-    let (mut own, theirs) = UnixStream::pair().unwrap();
+    let (mut writer, theirs) = UnixStream::pair().unwrap();
     command.stdin(Stdio::from(OwnedFd::from(theirs)));
-    #[expect(clippy::disallowed_methods, reason = "it is the runtime's own start")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "starts a hook as the runtime does"
+    )]
     let child = command.spawn().unwrap();
     drop(command);
-    own.write_all(text.as_bytes()).unwrap();
-    drop(own);
+    writer.write_all(text.as_bytes()).unwrap();
+    drop(writer);
     child.wait_with_output().unwrap()
 }
 
@@ -180,7 +183,7 @@ fn a_plugins_hook_is_bound_to_its_place_and_its_script() {
     assert!(stdout(&changed).contains("DIGEST_MISMATCH"), "{changed:?}");
 }
 
-/// Returns what Claude Code's shell runs for a hook's line.
+/// Returns the line that Claude Code's shell runs for a hook's line.
 fn by_its_shell(home: &Home, line: &str, plugin: Option<&str>, event: &Value) -> Output {
     by_settings(home, ".claude/settings.json", (line, plugin), event)
 }
@@ -254,7 +257,7 @@ fn one_line_of_settings_confines_the_hooks_of_plugins_too_and_is_taken_back() {
 
     let done = home.hookjail(&words);
 
-    // What goes past the prefix is named.
+    // Hooks that bypass the prefix are named.
     assert_eq!(done.status.code(), Some(1), "{done:?}");
     let report = json(&done);
     assert_eq!(

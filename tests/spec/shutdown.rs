@@ -1,4 +1,4 @@
-//! However the daemon ends, no hook outlives it and the journal says what became of each.
+//! However the daemon ends, no hook outlives it, and the journal records the end of each.
 
 #![expect(
     clippy::disallowed_methods,
@@ -137,7 +137,7 @@ async fn a_daemon_that_is_told_twice_to_stop_does_not_wait_for_its_hooks() {
 
     terminate(&daemon);
     until("the drain", || daemon.log().contains("draining")).await;
-    // The control: it waits.
+    // The control: the daemon waits.
     assert_ne!(processes_with(&marker), [""; 0]);
     terminate(&daemon);
 
@@ -181,12 +181,12 @@ async fn a_daemon_whose_own_files_are_gone_lets_hooks_end_and_ends_itself() {
 #[tokio::test]
 async fn a_daemon_that_ends_leaves_the_socket_of_another_in_its_place() {
     let mut daemon = Daemon::start().await;
-    let (own, aside) = (daemon.path().join("sock"), daemon.path().join("aside"));
-    std::fs::rename(&own, &aside).unwrap();
-    let newer = std::os::unix::net::UnixListener::bind(&own).unwrap();
+    let (socket, aside) = (daemon.path().join("sock"), daemon.path().join("aside"));
+    std::fs::rename(&socket, &aside).unwrap();
+    let newer = std::os::unix::net::UnixListener::bind(&socket).unwrap();
 
     assert_eq!(exit_status(&mut daemon).await.code(), Some(125));
-    std::os::unix::net::UnixStream::connect(&own).unwrap();
+    std::os::unix::net::UnixStream::connect(&socket).unwrap();
     drop(newer);
 }
 
@@ -212,7 +212,7 @@ async fn a_killed_daemon_takes_its_hooks_with_it_and_the_next_one_cleans_up() {
     let daemon = Daemon::in_directory(directory, Setup::default())
         .await
         .unwrap();
-    // Those of its own self-tests are removed on the side.
+    // Directories of its own self-tests are removed in the background.
     until("no scratch directory", || {
         daemon.scratch_directories().is_empty()
     })
@@ -243,7 +243,7 @@ async fn a_killed_keeper_is_replaced_by_one_that_knows_the_hooks_that_run() {
     kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
     let replaced = "the keeper was killed, and another has taken its place";
     until("another keeper", || daemon.log().contains(replaced)).await;
-    // It has its name a moment after it is there.
+    // The keeper has its name a moment after its start.
     let mut next = None;
     until("its name", || {
         next = keeper_of(&daemon);
@@ -264,8 +264,8 @@ async fn a_killed_keeper_is_replaced_by_one_that_knows_the_hooks_that_run() {
 /// Kills a daemon and its keeper, neither of which can do anything any more about what runs.
 fn kill_both(daemon: Daemon) -> tempfile::TempDir {
     let keeper = Pid::from_raw(keeper_of(&daemon).unwrap());
-    let own = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
-    kill(own, Signal::SIGSTOP).unwrap();
+    let daemon_pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    kill(daemon_pid, Signal::SIGSTOP).unwrap();
     kill(keeper, Signal::SIGKILL).unwrap();
     daemon.kill()
 }
@@ -373,7 +373,8 @@ async fn whoever_only_has_the_number_of_a_group_that_was_left_is_not_ended() {
     until("the hook's begin", || begun.exists()).await;
     let directory = kill_both(daemon);
     assert!(call.await.unwrap().is_err());
-    // The system tells starts in hundredths of a second; within one of them, the hook's first process and another look the same.
+    // The system reports starts in hundredths of a second. Within one of them, the hook's first process and another look the
+    // same.
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     // Others' processes: one that leads a group, one in a group whose leader is gone.
     let spawn = |command: &mut Command| command.process_group(0).spawn().unwrap();
@@ -419,10 +420,10 @@ async fn whoever_only_has_the_number_of_a_group_that_was_left_is_not_ended() {
     kill(orphan, Signal::SIGKILL).unwrap();
 }
 
-/// A service manager, as far as daemons tell it something.
+/// A service manager, as far as it receives messages of daemons.
 pub(crate) struct Manager {
     _directory: tempfile::TempDir,
-    heard: Vec<String>,
+    messages: Vec<String>,
     path: String,
     socket: UnixDatagram,
 }
@@ -436,7 +437,7 @@ impl Manager {
         Self {
             path: path.display().to_string(),
             _directory: directory,
-            heard: Vec::new(),
+            messages: Vec::new(),
             socket,
         }
     }
@@ -445,30 +446,34 @@ impl Manager {
         ("NOTIFY_SOCKET".to_owned(), self.path.clone())
     }
 
-    /// Hears what was told since, and returns what that is.
-    fn hear(&mut self) -> Vec<String> {
+    /// Receives the messages since the last call, and returns them.
+    fn receive(&mut self) -> Vec<String> {
         let mut message = [0; 1024];
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while let Ok(length) = self.socket.recv(&mut message) {
-            heard.push(String::from_utf8_lossy(&message[..length]).into_owned());
+            received.push(String::from_utf8_lossy(&message[..length]).into_owned());
         }
-        self.heard.extend(heard.iter().cloned());
-        heard
+        self.messages.extend(received.iter().cloned());
+        received
     }
 
-    /// Waits for a message that has each of these lines, and forgets what came until then.
+    /// Waits for a message that has each of these lines, and drops it and all messages before it.
     pub(crate) async fn hears(&mut self, lines: &[&str]) {
-        let mut at = None;
+        let mut position = None;
         until(&format!("{lines:?} to the manager"), || {
-            self.hear();
-            at = self.heard.iter().position(|message| {
-                let has = |line: &&str| message.lines().any(|told| told.starts_with(line));
+            self.receive();
+            position = self.messages.iter().position(|message| {
+                let has = |line: &&str| {
+                    message
+                        .lines()
+                        .any(|message_line| message_line.starts_with(line))
+                };
                 lines.iter().all(has)
             });
-            at.is_some()
+            position.is_some()
         })
         .await;
-        self.heard.drain(..=at.unwrap());
+        self.messages.drain(..=position.unwrap());
     }
 }
 
@@ -483,25 +488,25 @@ async fn a_daemon_tells_its_service_manager_that_it_is_alive_as_long_as_it_is() 
         ..Setup::default()
     })
     .await;
-    let mut told = || {
-        let heard = manager.hear();
-        let lines = heard.iter().flat_map(|message| message.lines());
+    let mut count_signs = || {
+        let received = manager.receive();
+        let lines = received.iter().flat_map(|message| message.lines());
         lines.filter(|line| *line == "WATCHDOG=1").count()
     };
     let mut signs = 0;
     until("three signs of life", || {
-        signs += told();
+        signs += count_signs();
         signs >= 3
     })
     .await;
 
     let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
     kill(pid, Signal::SIGSTOP).unwrap();
-    until("the last sign", || told() == 0).await;
+    until("the last sign", || count_signs() == 0).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert_eq!(told(), 0);
+    assert_eq!(count_signs(), 0);
     kill(pid, Signal::SIGCONT).unwrap();
-    until("another sign", || told() > 0).await;
+    until("another sign", || count_signs() > 0).await;
 }
 
 #[tokio::test]
@@ -549,10 +554,10 @@ async fn a_daemon_tells_its_service_manager_what_it_does() {
     run.await.unwrap().ok();
     exit_status(&mut daemon).await;
     // From there nothing leads back.
-    manager.hear();
+    manager.receive();
     assert!(
         !manager
-            .heard
+            .messages
             .iter()
             .any(|message| message.contains("serving"))
     );
@@ -588,7 +593,7 @@ fn process_with(id: i32) -> Child {
         if child.id().cast_signed() == id {
             return child;
         }
-        // Somebody else was given it meanwhile.
+        // Another process has got it meanwhile.
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -704,7 +709,7 @@ mod as_root {
             .unwrap();
         let mut other = process_with(id);
 
-        // No other run in between: it would take the place in the keeper's table, and hide what was left there.
+        // No other run in between, which would take the place in the keeper's table, and hide an entry that was left there.
         let directory = daemon.kill();
         until_gone(&directory.path().display().to_string()).await;
 

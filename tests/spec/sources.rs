@@ -209,7 +209,7 @@ fn every_command_of_claude_code_that_stays_unconfined_is_named() {
         &json!({"name": "local", "plugins": plugins}),
     );
     home.settings("m/near/hooks/hooks.json", &hooks("near.sh"));
-    // The positive control: what is installed and not enabled runs nothing.
+    // The positive control: an installed plugin that is not enabled runs nothing.
     let done = home.hookjail(&INSTALL);
     assert!(done.status.success(), "{done:?}");
     assert_eq!(unconfined(&json(&done)), []);
@@ -308,8 +308,8 @@ fn hooks_of_codex_in_toml_are_named() {
     home.write(".codex/config.toml", toml);
     let words = ["--json", "install", "--codex", "--yes"];
     // Alone, and beside a file that is changed.
-    for beside in [false, true] {
-        if beside {
+    for has_settings in [false, true] {
+        if has_settings {
             let entry = json!({"type": "command", "command": hook, "timeout": 10});
             let settings = json!({"hooks": {"PreToolUse": [{"hooks": [entry]}]}});
             home.settings("p/.codex/hooks.json", &settings);
@@ -320,7 +320,7 @@ fn hooks_of_codex_in_toml_are_named() {
         let found = unconfined(&json(&done));
         let commands: Vec<_> = found.iter().map(|(_, command)| &**command).collect();
         let both = ["inline.sh", "notify -x", "project.sh", "notify -x"];
-        assert_eq!(commands, if beside { &both[..] } else { &both[..2] });
+        assert_eq!(commands, if has_settings { &both[..] } else { &both[..2] });
     }
     assert!(line(&home.text("p/.codex/hooks.json"), "PreToolUse").contains(" --as codex "));
 }

@@ -20,7 +20,7 @@ const PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sb
 /// A program, and a script that has it start another.
 type Starter = (&'static str, &'static str);
 
-/// What every distribution has.
+/// Programs that every distribution has.
 #[rustfmt::skip] // One line for each program.
 const EVERYWHERE: &[Starter] = &[
     ("awk", "awk 'BEGIN { exit system(\"echo started\") }'"),
@@ -33,7 +33,7 @@ const EVERYWHERE: &[Starter] = &[
     ("xargs", "printf 'a\\nb\\n' | xargs -n1 -P1 echo started"),
 ];
 
-/// What is tried where it is installed.
+/// Programs that are tried where they are installed.
 #[rustfmt::skip] // One line for each program.
 const IF_INSTALLED: &[Starter] = &[
     ("bash", "bash -c 'ulimit -S -n 64; ulimit -n; ulimit -S -n $(ulimit -H -n); ulimit -n 32; ulimit -n; echo $(echo started)'"),

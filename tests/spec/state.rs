@@ -92,8 +92,10 @@ async fn run(daemon: &Daemon, session: &str, script: &str) -> String {
 #[tokio::test]
 async fn files_last_for_their_project_and_the_machines_stay_as_they_are() {
     for Site { agent, daemon } in sites().await {
-        let at = agent.display();
-        let script = format!("mkdir -p {at}/logs && echo one >>{at}/logs/a && cat {at}/logs/a");
+        let agent_path = agent.display();
+        let script = format!(
+            "mkdir -p {agent_path}/logs && echo one >>{agent_path}/logs/a && cat {agent_path}/logs/a"
+        );
         assert_eq!(run(&daemon, "", &script).await, "one\n");
         // Another session, and the same project.
         assert_eq!(run(&daemon, "b", &script).await, "one\none\n");
@@ -106,7 +108,7 @@ async fn files_last_for_their_project_and_the_machines_stay_as_they_are() {
 
         let other = daemon.workspace().join("other");
         fs::create_dir_all(&other).unwrap();
-        let mut elsewhere = request(&daemon, "", &format!("ls {at}"));
+        let mut elsewhere = request(&daemon, "", &format!("ls {agent_path}"));
         elsewhere.hook.as_mut().unwrap().workspace = other.display().to_string();
         let listed = daemon.run(elsewhere).await.unwrap().stdout;
         let listed = String::from_utf8(listed.to_vec()).unwrap();
@@ -117,22 +119,22 @@ async fn files_last_for_their_project_and_the_machines_stay_as_they_are() {
 #[tokio::test]
 async fn what_is_not_granted_is_closed_and_not_missing_and_what_is_granted_cannot_be_changed() {
     for Site { agent, daemon } in sites().await {
-        let at = agent.display();
-        // The positive controls: what is granted can be read, and executed where that is granted.
+        let root = agent.display();
+        // The positive controls: granted files can be read, and executed where that is granted.
         let script = format!(
-            "cat {at}/plugins/one && . {at}/hooks/lib.sh && echo $lib && test -e {at}/settings.json"
+            "cat {root}/plugins/one && . {root}/hooks/lib.sh && echo $lib && test -e {root}/settings.json"
         );
         assert_eq!(run(&daemon, "", &script).await, "pluginmachine\n");
         let script = format!(
-            "for f in settings.json hooks/lib.sh plugins/one; do (echo x >{at}/$f) 2>&1; done | sed 's/.*: //' | sort | uniq -c; \
-             cat {at}/settings.json 2>&1 | sed 's/.*: //'; mv {at}/plugins {at}/other 2>&1 | sed 's/.*: //'"
+            "for f in settings.json hooks/lib.sh plugins/one; do (echo x >{root}/$f) 2>&1; done | sed 's/.*: //' | sort | uniq -c; \
+             cat {root}/settings.json 2>&1 | sed 's/.*: //'; mv {root}/plugins {root}/other 2>&1 | sed 's/.*: //'"
         );
         assert_eq!(
             run(&daemon, "", &script).await,
             "      1 Permission denied\n      2 Read-only file system\nPermission denied\nDevice or resource busy\n"
         );
         // Its own entries it may remove: nothing of the machine's goes.
-        let script = format!("rm -f {at}/settings.json; echo own >{at}/settings.json");
+        let script = format!("rm -f {root}/settings.json; echo own >{root}/settings.json");
         run(&daemon, "", &script).await;
         let text = |name: &str| fs::read_to_string(agent.join(name)).unwrap();
         assert_eq!(
@@ -188,9 +190,9 @@ async fn in_a_home_new_files_last_and_what_is_there_is_closed_or_has_its_own_rig
     for place in homes() {
         let daemon = at_home(place, "workspace-rw", "").await;
         let home = daemon.path().canonicalize().unwrap();
-        let at = home.display();
+        let root = home.display();
         let count = format!(
-            "cd {at} && mkdir -p .facts && echo x >>.facts/n && echo x >>count && echo x >>logs/today && echo x >>.config/new \
+            "cd {root} && mkdir -p .facts && echo x >>.facts/n && echo x >>count && echo x >>logs/today && echo x >>.config/new \
              && cat .facts/n count logs/today .config/new | wc -l"
         );
         assert_eq!(run(&daemon, "", &count).await, "4\n");
@@ -199,17 +201,20 @@ async fn in_a_home_new_files_last_and_what_is_there_is_closed_or_has_its_own_rig
             assert!(!home.join(made).exists(), "{made}");
         }
 
-        // What is granted, as the positive control, and what is not.
+        // Granted files, as the positive control, and others.
         let script = format!(
-            "cd {at} && tools/tool && cat .config/git/ignore && echo && echo made >$OLDPWD/made; \
+            "cd {root} && tools/tool && cat .config/git/ignore && echo && echo made >$OLDPWD/made; \
              for f in .keys notes/all logs/yesterday tools/new tools/tool .config/git/ignore state/x run/x; do \
              (cat $f >/dev/null) 2>/dev/null && echo reads $f; (echo x >$f) 2>/dev/null && echo writes $f; done; true"
         );
         let seen = run(&daemon, "", &script).await;
         let expected = "tool\nrule\nreads tools/tool\nreads .config/git/ignore\n";
-        // Logs are its own, and so is whatever it makes in the places of directories that lead to what is shown.
-        let own = ["logs/yesterday", "run/x", "state/x"].map(|name| format!("writes {name}\n"));
-        let seen = own.iter().fold(seen, |seen, own| seen.replace(own, ""));
+        // Logs are its own, and so is every file that it makes in the directories that lead to shown files.
+        let own_files =
+            ["logs/yesterday", "run/x", "state/x"].map(|name| format!("writes {name}\n"));
+        let seen = own_files
+            .iter()
+            .fold(seen, |seen, file| seen.replace(file, ""));
         assert_eq!(seen, expected);
         let text = |name: &str| fs::read_to_string(home.join(name)).unwrap();
         assert_eq!(text(".keys"), "key");
@@ -227,9 +232,9 @@ async fn names_that_are_gone_from_a_home_are_free() {
     for place in homes() {
         let daemon = at_home(place, "workspace-rw", "").await;
         let home = daemon.path().canonicalize().unwrap();
-        let at = home.display();
+        let home_path = home.display();
         let read = format!(
-            "cd {at}; for f in .config/git/ignore notes/all; do cat $f 2>&1 | sed 's/.*: //'; echo; done"
+            "cd {home_path}; for f in .config/git/ignore notes/all; do cat $f 2>&1 | sed 's/.*: //'; echo; done"
         );
         assert_eq!(run(&daemon, "", &read).await, "rule\nPermission denied\n\n");
         fs::remove_dir_all(home.join(".config/git")).unwrap();
@@ -263,10 +268,10 @@ async fn a_script_of_a_workspace_in_a_home_finds_the_workspace_as_it_is() {
 async fn nothing_lasts_under_a_limit_of_scratch() {
     for place in homes() {
         let daemon = at_home(place, "workspace-rw", "[limits]\nscratch = \"1MiB\"\n").await;
-        let at = daemon.path().canonicalize().unwrap();
+        let home_path = daemon.path().canonicalize().unwrap();
         let script = format!(
             "cd {}; tools/tool; echo x >.facts || echo closed",
-            at.display()
+            home_path.display()
         );
         let response = daemon.run(request(&daemon, "a", &script)).await.unwrap();
         assert_eq!(&*response.stdout, b"tool\nclosed\n");
@@ -278,9 +283,10 @@ async fn nothing_lasts_under_a_limit_of_scratch() {
 #[tokio::test]
 async fn a_grant_below_another_keeps_its_own_rights() {
     for Site { agent, daemon } in sites().await {
-        let at = agent.join("plugins").display().to_string();
-        let script =
-            format!("echo x >{at}/data/kept; (echo x >{at}/one) 2>/dev/null && echo changed; true");
+        let plugins = agent.join("plugins").display().to_string();
+        let script = format!(
+            "echo x >{plugins}/data/kept; (echo x >{plugins}/one) 2>/dev/null && echo changed; true"
+        );
         assert_eq!(run(&daemon, "", &script).await, "");
         let text = |name: &str| fs::read_to_string(agent.join("plugins").join(name)).unwrap();
         assert_eq!([text("data/kept"), text("one")], ["x\n", "plugin"]);
@@ -328,29 +334,34 @@ async fn a_script_can_keep_a_file_beside_itself_and_change_nothing_else_there() 
 #[tokio::test]
 async fn a_link_that_a_hook_left_in_the_way_leads_nowhere() {
     for Site { agent, daemon } in sites().await {
-        let at = agent.display();
+        let agent_path = agent.display();
         let victim = daemon.workspace().join("victim");
         fs::create_dir(&victim).unwrap();
         fs::rename(agent.join("plugins"), agent.join("away")).unwrap();
         run(
             &daemon,
             "",
-            &format!("ln -s {} {at}/plugins", victim.display()),
+            &format!("ln -s {} {agent_path}/plugins", victim.display()),
         )
         .await;
         // The machine has such a directory again.
         fs::rename(agent.join("away"), agent.join("plugins")).unwrap();
-        let script = format!("cat {at}/plugins/one; ls {}", victim.display());
+        let script = format!("cat {agent_path}/plugins/one; ls {}", victim.display());
         assert_eq!(run(&daemon, "", &script).await, "plugin");
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
 
         // The same among the session's temporary files.
         let late = late(&agent);
-        let at = late.display();
-        run(&daemon, "a", &format!("ln -s {} {at}", victim.display())).await;
+        let late_path = late.display();
+        run(
+            &daemon,
+            "a",
+            &format!("ln -s {} {late_path}", victim.display()),
+        )
+        .await;
         fs::create_dir_all(late.join("sub")).unwrap();
         fs::write(late.join("sub/one"), "one").unwrap();
-        let script = format!("cat {at}/sub/one; ls {}", victim.display());
+        let script = format!("cat {late_path}/sub/one; ls {}", victim.display());
         let seen = run(&daemon, "a", &script).await;
         fs::remove_dir_all(&late).unwrap();
         assert_eq!(seen, "one");
@@ -362,8 +373,8 @@ async fn a_link_that_a_hook_left_in_the_way_leads_nowhere() {
 async fn temporary_files_last_for_a_session_and_without_one_for_a_run() {
     for Site { daemon, .. } in sites().await {
         let script = "[ -e /tmp/marker ] && echo there; : >$TMPDIR/marker";
-        for (session, there) in [("a", ""), ("a", "there\n"), ("b", ""), ("", ""), ("", "")] {
-            assert_eq!(run(&daemon, session, script).await, there, "{session:?}");
+        for (session, expected) in [("a", ""), ("a", "there\n"), ("b", ""), ("", ""), ("", "")] {
+            assert_eq!(run(&daemon, session, script).await, expected, "{session:?}");
         }
         // A profile without `state`.
         let mut without = request(&daemon, "a", script);
@@ -375,14 +386,14 @@ async fn temporary_files_last_for_a_session_and_without_one_for_a_run() {
 #[tokio::test]
 async fn the_command_line_lists_shows_and_clears() {
     for Site { agent, daemon } in sites().await {
-        let at = agent.display();
-        run(&daemon, "a", &format!("echo 12345 >{at}/n.txt")).await;
+        let agent_path = agent.display();
+        run(&daemon, "a", &format!("echo 12345 >{agent_path}/n.txt")).await;
         let state = |words: &[&str]| {
             let mut command = crate::support::command(program());
             let config = daemon.path().join("hookjail.toml");
             command.arg("state").args(words);
             command.arg("--config").arg(config);
-            #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+            #[expect(clippy::disallowed_methods, reason = "runs the program under test")]
             let output = command.output().unwrap();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -401,7 +412,7 @@ async fn the_command_line_lists_shows_and_clears() {
         let path = paths
             .lines()
             .find(|path| path.ends_with(entry["id"].as_str().unwrap()));
-        let file = format!("{}/files{at}/n.txt", path.unwrap());
+        let file = format!("{}/files{agent_path}/n.txt", path.unwrap());
         assert_eq!(fs::read_to_string(file).unwrap(), "12345\n");
 
         let (code, _, why) = state(&["clear"]);
@@ -416,7 +427,12 @@ async fn the_command_line_lists_shows_and_clears() {
         assert_eq!(state(&["list"]).1, "");
         // A hook begins anew.
         assert_eq!(
-            run(&daemon, "a", &format!("ls {at} | grep -c txt || true")).await,
+            run(
+                &daemon,
+                "a",
+                &format!("ls {agent_path} | grep -c txt || true")
+            )
+            .await,
             "0\n"
         );
     }

@@ -352,12 +352,12 @@ fn a_file_of_a_project_names_no_wider_profile_and_no_other_place() {
         "{tested:?}"
     );
     // Named by the person who runs it, the profile counts.
-    let given = Home::new();
+    let other_home = Home::new();
     let text = format!(
         "command = \"true\"\n{ONE}\nprofile = \"network\"\n[[case]]\nname = \"a\"\nexit = 0\n"
     );
-    given.write("p/a.hooktest.toml", &text);
-    let tested = test(&given, &["--profile", "network"]);
+    other_home.write("p/a.hooktest.toml", &text);
+    let tested = test(&other_home, &["--profile", "network"]);
     assert_eq!(tested.status.code(), Some(0), "{tested:?}");
 }
 
@@ -487,7 +487,7 @@ fn a_confined_line_of_settings_is_tried_under_its_profile_where_that_is_no_wider
         text.contains(shown) && !text.contains("tried under"),
         "{text}"
     );
-    // Anybody may have it, and it writes to no workspace.
+    // Every caller may use it, and it writes to no workspace.
     let (code, text) = from("strict", &[]);
     assert_eq!(code, Some(1), "{text}");
     assert!(

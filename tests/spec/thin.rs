@@ -8,7 +8,7 @@ use crate::{
     witness::install,
 };
 
-/// Returns the words by which the whole program does the same.
+/// Returns the words of the whole program for the same run.
 fn by_the_whole<'a>(program: &'a str, words: &[&'a str]) -> Vec<&'a str> {
     [&[program, "run"], &words[1..]].concat()
 }
@@ -16,7 +16,7 @@ fn by_the_whole<'a>(program: &'a str, words: &[&'a str]) -> Vec<&'a str> {
 #[tokio::test]
 async fn both_programs_end_alike() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, directory) = places(&daemon);
     let missing = daemon.path().join("nobody").display().to_string();
     let program = program().display().to_string();
     let without_id = |text: String| match text.split_once(" (re") {
@@ -34,7 +34,7 @@ async fn both_programs_end_alike() {
         ] {
             let words = in_place(case.runtime, socket, &[], hook);
             let [small, whole] = [words.clone(), by_the_whole(&program, &words)].map(|words| {
-                let (code, stdout, stderr) = outcome_of(&ended(&here, &words, payload));
+                let (code, stdout, stderr) = outcome_of(&ended(&directory, &words, payload));
                 (code, without_id(stdout), without_id(stderr))
             });
             assert_eq!(small, whole, "{}", case.runtime);
@@ -54,7 +54,7 @@ fn it_names_its_version_without_the_program_beside_it() {
     }
 }
 
-/// Puts the programs into a directory of their own; the whole one too, if that is said.
+/// Puts the programs into a directory of their own, with the whole program if `with_whole` is true.
 fn copies(with_whole: bool) -> (tempfile::TempDir, String) {
     let directory = directory();
     let copy = directory.path().join("hookjail-run");
@@ -68,44 +68,44 @@ fn copies(with_whole: bool) -> (tempfile::TempDir, String) {
 #[tokio::test]
 async fn what_it_does_not_do_is_done_by_the_program_beside_it_and_is_a_no_without() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, directory) = places(&daemon);
     let hook = written(&daemon, CASES[0].runtime, CASES[0].hook);
     let hook = hook.to_str().unwrap();
     let (_directory, both) = copies(true);
     let (_other, alone) = copies(false);
 
-    let help = ended(&here, &[&both, "--help"], "");
+    let help = ended(&directory, &[&both, "--help"], "");
     assert_eq!(help.status.code(), Some(0), "{help:?}");
     assert!(String::from_utf8_lossy(&help.stdout).contains("--rehearse"));
-    let help = ended(&here, &[&alone, "--help"], "");
+    let help = ended(&directory, &[&alone, "--help"], "");
     assert_eq!(help.status.code(), Some(125), "{help:?}");
     assert!(String::from_utf8_lossy(&help.stderr).contains("beside `hookjail-run`"));
     // In no runtime's place it is `hookjail run`.
     let words = [&*both, "--private", "--mirror", "--", "/bin/echo", "x"];
-    let output = ended(&here, &words, "{}");
+    let output = ended(&directory, &words, "{}");
     assert_eq!(output.stdout, b"x\n", "{output:?}");
 
     for case in &CASES {
         let words = [&*alone, "--as", case.runtime, "--bogus", "--", hook];
-        assert_is_no(case, &ended(&here, &words, case.harmless));
+        assert_is_no(case, &ended(&directory, &words, case.harmless));
         let words = [&*alone, "--as", case.runtime, "--rehearse", "--", hook];
-        assert_is_no(case, &ended(&here, &words, case.harmless));
+        assert_is_no(case, &ended(&directory, &words, case.harmless));
     }
     // A daemon is the other program, too; root has none that is started by itself.
     let home = format!("HOME={}", daemon.path().display());
     let claude = ["--as", "claude-code", "--start", "--", hook];
     let words = [&["env", "-i", &home, &alone], &claude[..]].concat();
-    let output = ended(&here, &words, CASES[0].harmless);
+    let output = ended(&directory, &words, CASES[0].harmless);
     assert_is_no(&CASES[0], &output);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        nix::unistd::geteuid().is_root() || told.contains("cannot start `"),
-        "{told}"
+        nix::unistd::geteuid().is_root() || stderr.contains("cannot start `"),
+        "{stderr}"
     );
-    // The control: what it does itself needs no other.
+    // The control: its own work needs no other program.
     let mut words = in_place(CASES[0].runtime, &socket, &[], hook);
     words[0] = &alone;
-    let output = ended(&here, &words, CASES[0].harmless);
+    let output = ended(&directory, &words, CASES[0].harmless);
     assert!(output.status.success(), "{output:?}");
 }
 
@@ -130,8 +130,8 @@ fn it_holds_no_asynchronous_runtime() {
 #[test]
 #[cfg(target_os = "linux")]
 fn it_loads_no_library_for_what_the_compiler_has_an_archive_for() {
-    let asked = "cc -print-file-name=libgcc_eh.a || true";
-    let printed = ended(Path::new("/"), &["/bin/sh", "-c", asked], "").stdout;
+    let script = "cc -print-file-name=libgcc_eh.a || true";
+    let printed = ended(Path::new("/"), &["/bin/sh", "-c", script], "").stdout;
     // The bare name is printed for an archive that is absent.
     if printed.starts_with(b"/") {
         assert!(!contains(&thin(), "libgcc_s.so"));
@@ -149,12 +149,12 @@ fn is_static(program: &Path) -> bool {
 #[tokio::test]
 async fn it_is_a_no_under_every_limit_on_descriptors_that_its_start_survives() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, directory) = places(&daemon);
     let case = &CASES[0];
     let words = in_place(case.runtime, &socket, &[], "/bin/true");
     let ended = |limit: &str| {
         let limited = ["/bin/sh", "-c", "ulimit -n $0 && exec \"$@\"", limit];
-        ended(&here, &[&limited, &words[..]].concat(), case.harmless)
+        ended(&directory, &[&limited, &words[..]].concat(), case.harmless)
     };
     // A loader needs one beside the three that are open, and ends with 127 without it.
     let least = if is_static(&thin()) { 0 } else { 4 };

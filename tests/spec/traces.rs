@@ -1,4 +1,5 @@
-//! Calls belong to their callers' traces, hooks to the calls', and a collector gets a span of each stage; it can cost no call.
+//! Calls belong to their callers' traces, hooks to the calls', and a collector gets a span of each stage. No collector can
+//! cost a call.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,11 +38,11 @@ fn caller_parent() -> String {
     format!("00-{TRACE}-{CALLER}-01")
 }
 
-/// What a collector was sent.
+/// Requests that a collector received.
 #[derive(Clone, Debug, Default)]
 struct Received {
     requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
-    /// It takes none of the spans.
+    /// Whether the collector rejects every span.
     rejects: bool,
 }
 
@@ -193,7 +194,7 @@ async fn a_call_is_in_its_callers_trace_and_its_hook_below_the_calls_run() {
     let call = &spans["hookjail.execute"];
     assert_eq!(hex(&call.parent_span_id), CALLER);
     assert_eq!(call.kind(), SpanKind::Server);
-    // Sampled; whether the parent is remote is known; it is.
+    // Flags: sampled; the parent is known to be remote.
     assert_eq!(call.flags, 0x301);
     for (name, span) in &spans {
         assert_eq!(hex(&span.trace_id), TRACE, "{name}");
@@ -305,10 +306,10 @@ async fn without_a_context_or_with_an_invalid_one_a_trace_begins() {
 #[tokio::test]
 async fn without_a_collector_hooks_get_their_callers_context_as_it_is_and_else_none() {
     let daemon = Daemon::start().await;
-    let own = "00-11111111111111111111111111111111-2222222222222222-01";
+    let own_parent = "00-11111111111111111111111111111111-2222222222222222-01";
     let mut offered = printing();
     let environment = &mut offered.hook.as_mut().unwrap().env;
-    environment.insert("TRACEPARENT".to_owned(), own.to_owned());
+    environment.insert("TRACEPARENT".to_owned(), own_parent.to_owned());
     environment.insert("TRACESTATE".to_owned(), "mine=1".to_owned());
 
     let parent = caller_parent();
@@ -316,7 +317,7 @@ async fn without_a_collector_hooks_get_their_callers_context_as_it_is_and_else_n
     for (request, metadata, expected) in [
         (printing(), &[][..], "none none\n".to_owned()),
         (printing(), &metadata, format!("{parent} a=1\n")),
-        (offered.clone(), &[], format!("{own} mine=1\n")),
+        (offered.clone(), &[], format!("{own_parent} mine=1\n")),
         // Two positions that contradict each other: the call's own counts, with its state.
         (offered.clone(), &metadata[..1], format!("{parent} none\n")),
     ] {
@@ -326,8 +327,8 @@ async fn without_a_collector_hooks_get_their_callers_context_as_it_is_and_else_n
     let records = journal(daemon.path());
     let started = records.iter().filter(|it| it["record"] == "started");
     let traces: Vec<_> = started.map(|it| it["trace"].as_str()).collect();
-    let own = Some("11111111111111111111111111111111");
-    assert_eq!(traces, [None, Some(TRACE), own, Some(TRACE)]);
+    let own_trace = Some("11111111111111111111111111111111");
+    assert_eq!(traces, [None, Some(TRACE), own_trace, Some(TRACE)]);
 }
 
 #[tokio::test]
@@ -505,7 +506,7 @@ async fn assert_run_and_dropped(daemon: &Daemon, calls: u32) {
 
 #[tokio::test]
 async fn a_collector_that_is_away_or_takes_nothing_costs_spans_that_are_counted_and_no_call() {
-    // The port is taken, so that no other test gets it, and nobody listens there.
+    // The port is taken, so that no other test gets it, and no process listens there.
     let taken = TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let nobody = taken.local_addr().unwrap();
@@ -523,14 +524,14 @@ async fn a_collector_that_is_away_or_takes_nothing_costs_spans_that_are_counted_
         assert_run_and_dropped(&daemon, 3).await;
 
         let log = daemon.log();
-        let said: Vec<_> = log
+        let dropped_lines: Vec<_> = log
             .lines()
             .filter(|it| it.contains("spans were dropped"))
             .collect();
         // Of several exports that failed within a minute the first alone.
-        assert_eq!(said.len(), 1, "{log}");
-        assert!(said[0].contains(&address.to_string()), "{log}");
-        assert!(said[0].contains(why), "{log}");
+        assert_eq!(dropped_lines.len(), 1, "{log}");
+        assert!(dropped_lines[0].contains(&address.to_string()), "{log}");
+        assert!(dropped_lines[0].contains(why), "{log}");
     }
     // The control: one that takes all.
     let (daemon, received) = traced().await;
@@ -561,9 +562,9 @@ async fn status_says_where_traces_go_and_how_the_last_export_ended() {
         daemon.run(sh("strict", "exit 3")).await.unwrap();
         until("an export", || of_traces()["lastExport"].is_string()).await;
 
-        let said = of_traces();
-        assert_eq!(said["problem"], json!(problem));
-        assert_eq!(said["dropped"], json!(dropped.map(|it| it.to_string())));
+        let report = of_traces();
+        assert_eq!(report["problem"], json!(problem));
+        assert_eq!(report["dropped"], json!(dropped.map(|it| it.to_string())));
         let line = status_line(&daemon, "traces");
         let (end, dropped) = match problem {
             Some(problem) => (
@@ -578,7 +579,7 @@ async fn status_says_where_traces_go_and_how_the_last_export_ended() {
 
 #[tokio::test]
 async fn a_collector_that_is_silent_costs_no_call_and_keeps_no_daemon_from_its_end() {
-    // The kernel accepts; nobody reads.
+    // The kernel accepts, and no process reads.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
     let mut daemon = Daemon::with(exporting(address, "")).await;
@@ -694,14 +695,14 @@ async fn no_span_has_what_a_hook_gets_or_says_nor_a_registered_secret() {
 #[tokio::test]
 async fn the_command_line_passes_the_context_of_its_environment_on() {
     let daemon = Daemon::start().await;
-    let (socket, here) = places(&daemon);
+    let (socket, directory) = places(&daemon);
     let program = program().display().to_string();
     let parent = format!("TRACEPARENT={}", caller_parent());
     let case = &CASES[0];
     let hook = written(&daemon, case.runtime, case.hook);
     let run = [&*program, "run", "--connect", &socket, "--", "/bin/true"];
     let stand_in = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
-    let at = [
+    let options = [
         "--contract",
         "loom",
         "--point",
@@ -709,7 +710,7 @@ async fn the_command_line_passes_the_context_of_its_environment_on() {
         "--profile",
         "strict",
     ];
-    let dispatch = [&[&*program, "dispatch", "--connect", &socket], &at[..]];
+    let dispatch = [&[&*program, "dispatch", "--connect", &socket], &options[..]];
     let dispatch = [&dispatch.concat()[..], &["--hook", "tool.pre=exit 0"]].concat();
 
     for words in [&run[..], &stand_in, &dispatch] {
@@ -720,7 +721,7 @@ async fn the_command_line_passes_the_context_of_its_environment_on() {
             &["env", "TRACEPARENT=x\ny"],
         ] {
             let words = [variables, words].concat();
-            let output = ended(&here, &words, case.harmless);
+            let output = ended(&directory, &words, case.harmless);
             assert_eq!(output.status.code(), Some(0), "{words:?} {output:?}");
         }
         let records = journal(daemon.path()).split_off(before);

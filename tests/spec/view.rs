@@ -1,6 +1,6 @@
 //! A view of its own: scripts at their own paths, directories for temporary files, a process tree with its own `/proc`.
 //!
-//! What works confined has a bare run beside it; what is out of reach has a control that reaches it.
+//! Each success under confinement has a bare run beside it, and each failure a control that succeeds.
 
 #![expect(
     clippy::disallowed_methods,
@@ -149,7 +149,7 @@ async fn temporary_files_by_name_are_the_runs_own_and_gone_with_it() {
                 o = outside.display(),
             );
             let response = daemon.run(writing(&daemon, &script)).await.unwrap();
-            let there = (outside.exists(), inside.exists());
+            let existing = (outside.exists(), inside.exists());
             fs::remove_file(&outside).unwrap();
             assert_eq!(
                 end(&response),
@@ -157,7 +157,7 @@ async fn temporary_files_by_name_are_the_runs_own_and_gone_with_it() {
                 "{shared}: {response:?}"
             );
             assert_eq!(response.stdout, "own\n");
-            assert_eq!(there, (true, false), "{shared}");
+            assert_eq!(existing, (true, false), "{shared}");
         }
     }
 }
@@ -205,7 +205,7 @@ async fn a_hook_sees_its_own_processes_and_reaches_no_others() {
     })
     .await;
     let (outer, _) = processes_that(is_sleep).next().unwrap();
-    // The control: it is there, and can be signalled.
+    // The control: the process exists, and can be signalled.
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(outer.cast_signed()), None).unwrap();
 
     let script = format!(
@@ -220,7 +220,7 @@ async fn a_hook_sees_its_own_processes_and_reaches_no_others() {
         (OutcomeKind::Exited, Some(0), None),
         "{response:?}"
     );
-    // Its id is no small number that the next run has, too; it sees the first process, itself, and what it started.
+    // Its id is no small number that the next run has, too. The hook sees the first process, itself, and its children.
     assert!(lines[0].parse::<u32>().unwrap() > 2, "{lines:?}");
     assert!(lines[1].parse::<u32>().unwrap() <= 4, "{lines:?}");
     assert_eq!(&lines[2..], ["hookjail-init.", "maps"], "{response:?}");

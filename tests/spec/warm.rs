@@ -1,6 +1,6 @@
 //! Interpreters that were started ahead: a hook is faster by them, and nothing else is different.
 
-#![expect(clippy::print_stdout, reason = "says why a part is left out")]
+#![expect(clippy::print_stdout, reason = "prints why a part is left out")]
 #![expect(
     clippy::disallowed_methods,
     reason = "tests start the command line, never a hook"
@@ -29,8 +29,9 @@ const PYTHON: &str = "/usr/bin/python3";
 const NODE: &str = "/usr/bin/node";
 const BASH: &str = "/usr/bin/bash";
 
-/// Returns a set-up with profiles under which processes wait: `warm`, `warm-ro` and `warm-too`, which can read the workspace,
-/// `warm-closed`, which can read it in a view of its own, `cold-closed`, the same without, and `warm-view`, which can write it there.
+/// Returns a set-up with profiles under which processes wait. `warm`, `warm-ro` and `warm-too` can read the workspace.
+/// `warm-closed` can read it in a view of its own, and `warm-view` can write it there. `cold-closed` is `warm-closed` without
+/// waiting processes.
 fn setup(more: &str) -> Setup {
     let profile = |name: &str, parent: &str| {
         let text = format!(
@@ -72,15 +73,15 @@ fn script(daemon: &Daemon, interpreter: &str, name: &str, text: &str) -> pb::Exe
     request
 }
 
-/// Returns for how long the process of a run had waited, as the evidence says.
+/// Returns the time that the process of a run had waited, according to the evidence.
 fn waited(response: &pb::ExecuteResponse) -> Option<&str> {
     let evidence = &response.confinement.as_ref().unwrap().evidence;
     let warm = evidence.iter().find(|seen| seen.check == "warm")?;
     Some(&warm.observed)
 }
 
-/// Returns how often the log has said something of what waits for a hook until now.
-fn told(daemon: &Daemon, request: &pb::ExecuteRequest, what: &str) -> usize {
+/// Returns the number of lines of the log about a hook's waiting process with these words.
+fn logged(daemon: &Daemon, request: &pb::ExecuteRequest, what: &str) -> usize {
     let script = request.hook.as_ref().unwrap().argv.iter();
     let script = script.clone().find(|word| word.contains("/scripts/"));
     let is_told = |line: &&str| line.contains(what) && line.contains(&**script.unwrap());
@@ -89,7 +90,7 @@ fn told(daemon: &Daemon, request: &pb::ExecuteRequest, what: &str) -> usize {
 
 /// Waits until more processes for a hook than `before` have come to wait.
 async fn until_another_waits(daemon: &Daemon, request: &pb::ExecuteRequest, before: usize) {
-    let came = || told(daemon, request, "a process waits");
+    let came = || logged(daemon, request, "a process waits");
     until("a process waits", || came() > before).await;
 }
 
@@ -98,7 +99,7 @@ async fn cold_and_warm(
     daemon: &Daemon,
     request: &pb::ExecuteRequest,
 ) -> (pb::ExecuteResponse, pb::ExecuteResponse) {
-    let before = told(daemon, request, "a process waits");
+    let before = logged(daemon, request, "a process waits");
     let cold = daemon.run(request.clone()).await.unwrap();
     // A command that is asked for a second time is started ahead.
     for response in [cold.clone(), daemon.run(request.clone()).await.unwrap()] {
@@ -144,7 +145,7 @@ fn printed(response: &pb::ExecuteResponse) -> [String; 2] {
     })
 }
 
-/// Scripts, by what they show. Each prints it, or ends by it.
+/// Scripts, by the property that they print, or by which they end.
 const PYTHON_SCRIPTS: [(&str, &str); 15] = [
     (
         "arguments",
@@ -233,7 +234,7 @@ const BASH_SCRIPTS: [(&str, &str); 12] = [
     ),
     (
         "variables.sh",
-        // What differs between any two runs, and what bash notes of the file that it read before.
+        // Variables that differ between any two runs, and those of bash about the file that it read before.
         "differs='^declare -[-a-z]+ (BASH_ARG[CV]|BASHPID|EPOCH|EUID|HOSTNAME|PPID|RANDOM|SECONDS|SRANDOM|TMPDIR|UID)'\n\
          declare -p | while IFS= read -r line; do [[ $line =~ $differs ]] || printf '%s\\n' \"$line\"; done",
     ),
@@ -275,15 +276,15 @@ async fn a_number_beyond_the_most_is_refused() {
     assert!(message.contains("`warm` is 9; set 0 to 8"), "{message}");
 }
 
-/// Makes every attempt in a run for which a process has waited: each must fail, and works without confinement. One that also works
-/// under `cold_profile`, under which none waits, is left out.
+/// Makes every attempt in a run for which a process has waited. Each must fail, and works without confinement. An attempt that
+/// also works under `cold_profile`, under which none waits, is left out.
 async fn every_attempt_fails(
     daemon: &Daemon,
     probe: &Probe,
     cold_profile: Option<&str>,
     request: impl Fn(Vec<String>) -> pb::ExecuteRequest,
 ) {
-    // A user of the pool that comes again in none of so many runs is given up for one that does.
+    // Number of runs without the same user of the pool after which another user takes its place.
     const MISSES: usize = 8;
     let mut user = probe.user(daemon).await;
     let lay = |user| Ground::lay(daemon, probe, user);
@@ -300,7 +301,7 @@ async fn every_attempt_fails(
             }
             Side::Unproved(_) => continue,
         }
-        let asked = |ground: &Ground| {
+        let request_on = |ground: &Ground| {
             let program = probe.path().display().to_string();
             let words = [program].into_iter().chain(ground.words(attempt.words));
             let mut request = request(words.collect());
@@ -314,7 +315,7 @@ async fn every_attempt_fails(
             if cold >= 2 {
                 until("a process waits", || waits() > taken).await;
             }
-            let response = daemon.run(asked(&ground)).await.unwrap();
+            let response = daemon.run(request_on(&ground)).await.unwrap();
             let ran = ran_as(&response);
             match waited(&response) {
                 // As the user whose the ground is: others could do less to it.
@@ -339,7 +340,7 @@ async fn every_attempt_fails(
         if let Some(profile) = cold_profile
             && attempt.fault(&confined, (&before, &after)).is_some()
         {
-            let mut request = asked(&ground);
+            let mut request = request_on(&ground);
             request.profile = profile.to_owned();
             let response = daemon.run(request).await.unwrap();
             assert_eq!(waited(&response), None);
@@ -380,16 +381,16 @@ mod with_tools {
             let mut request = place(&daemon, request);
             let variables = &mut request.hook.as_mut().unwrap().env;
             // Of all kinds that a variable may have.
-            let asked = "by the request: 'x' \\ \"$HOME\" `id` !! ä\u{1}\u{7f}\n\t*";
-            variables.insert("ASKED".to_owned(), asked.to_owned());
+            let value = "by the request: 'x' \\ \"$HOME\" `id` !! ä\u{1}\u{7f}\n\t*";
+            variables.insert("ASKED".to_owned(), value.to_owned());
 
             let (cold, warm) = cold_and_warm(&daemon, &request).await;
 
             assert_eq!(end(&cold), end(&warm), "{name}");
             assert_eq!(printed(&cold), printed(&warm), "{name}");
-            let said = printed(&cold).concat();
+            let output = printed(&cold).concat();
             assert_eq!(
-                said.is_empty(),
+                output.is_empty(),
                 [
                     "a_code.py",
                     "a_signal.py",
@@ -398,7 +399,7 @@ mod with_tools {
                     "signal.sh"
                 ]
                 .contains(&&*file),
-                "{name}: {said}"
+                "{name}: {output}"
             );
             let checks = |response: &pb::ExecuteResponse| {
                 let evidence = response.confinement.clone().unwrap().evidence.into_iter();
@@ -510,10 +511,10 @@ mod with_tools {
         let request = script(&daemon, PYTHON, "shares.py", text);
         let (_, first) = cold_and_warm(&daemon, &request).await;
         let mut seen = vec![printed(&first)[0].clone()];
-        let [first_pid, first_home] = [0, 1].map(|at| {
+        let [first_pid, first_home] = [0, 1].map(|index| {
             String::from_utf8_lossy(&first.stdout)
                 .split(' ')
-                .nth(at)
+                .nth(index)
                 .unwrap()
                 .to_owned()
         });
@@ -554,7 +555,7 @@ mod with_tools {
             .unwrap();
         let named = fs::symlink_metadata(named);
         assert_eq!(named.unwrap_err().kind(), std::io::ErrorKind::NotFound);
-        // Nothing of it is in the journal either: it is no run.
+        // The journal has no record of the waiting process, which is no run.
         let records = daemon.records();
         let count = |kind: &str| records.iter().filter(|it| *it == kind).count();
         assert_eq!(count("started"), count("ended"));
@@ -601,7 +602,7 @@ mod with_tools {
         for run in 0..4 {
             let response = daemon.run(request.clone()).await.unwrap();
             if run == 1 {
-                let tried = || told(&daemon, &request, "no process waits unfit=Always");
+                let tried = || logged(&daemon, &request, "no process waits unfit=Always");
                 until("one is tried", || tried() == 1).await;
             }
             assert_eq!(waited(&response), None);
@@ -647,8 +648,8 @@ mod with_tools {
         let path = daemon.workspace().join("scripts/waits.py");
         let path = path.to_str().unwrap();
         let explain = |profile: &str, words: &[&str]| {
-            let own = ["explain", "--json", "--profile", profile, "warm", "--"];
-            let words: Vec<_> = own.iter().chain(words).copied().collect();
+            let start = ["explain", "--json", "--profile", profile, "warm", "--"];
+            let words: Vec<_> = start.iter().chain(words).copied().collect();
             let mut command = hookjail(&configuration, &words);
             let done = command.current_dir(daemon.workspace()).output().unwrap();
             let answer: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
@@ -681,7 +682,7 @@ mod with_tools {
             let because = explain(profile, words);
             assert!(because.contains(part), "{words:?}: {because}");
         }
-        // It is as it says.
+        // The behaviour agrees with the explanation.
         cold_and_warm(&daemon, &waits).await;
         until_another_waits(&daemon, &waits, 1).await;
         let status = hookjail(&configuration, &["status"]).output().unwrap();
@@ -707,7 +708,7 @@ mod with_tools {
     ) -> [String; 2] {
         let before = daemon.run(request.clone()).await.unwrap();
         daemon.run(request.clone()).await.unwrap();
-        let tried = || told(daemon, request, "process waits");
+        let tried = || logged(daemon, request, "process waits");
         until("something waits, or cannot", || tried() > 0).await;
         change();
         let after = daemon.run(request.clone()).await.unwrap();
@@ -739,13 +740,13 @@ mod with_tools {
     async fn what_python_loads_by_itself_is_loaded_with_the_run() {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
-        let text = "import sys\nloaded = sys.modules.get('usercustomize')\nprint(sys.modules['site'].USER_SITE, getattr(loaded, 'SAYS', 'none'))";
+        let text = "import sys\nloaded = sys.modules.get('usercustomize')\nprint(sys.modules['site'].USER_SITE, getattr(loaded, 'VALUE', 'none'))";
         let request = script(&daemon, PYTHON, "by-itself.py", text);
         let (cold, warm) = cold_and_warm(&daemon, &request).await;
-        let said = printed(&cold)[0].clone();
-        assert_eq!(printed(&warm)[0], said);
-        let (place, said) = said.trim_end().split_once(' ').unwrap();
-        assert_eq!(said, "none");
+        let output = printed(&cold)[0].clone();
+        assert_eq!(printed(&warm)[0], output);
+        let (place, output) = output.trim_end().split_once(' ').unwrap();
+        assert_eq!(output, "none");
         let (_, place) = place.split_once("/.local/").unwrap();
         until_another_waits(&daemon, &request, 1).await;
 
@@ -759,12 +760,12 @@ mod with_tools {
             .find_map(|it| it.strip_prefix("HOME="));
         let place = Path::new(home.unwrap()).join(".local").join(place);
         fs::create_dir_all(&place).unwrap();
-        fs::write(place.join("usercustomize.py"), "SAYS = 'here'").unwrap();
+        fs::write(place.join("usercustomize.py"), "VALUE = 'here'").unwrap();
 
         let response = daemon.run(request).await.unwrap();
         assert!(waited(&response).is_some());
-        let said = printed(&response).concat();
-        assert!(said.ends_with(" here\n"), "{said}");
+        let output = printed(&response).concat();
+        assert!(output.ends_with(" here\n"), "{output}");
     }
 
     /// Returns a set-up whose profiles set a variable, and let hooks read a directory.
@@ -788,10 +789,10 @@ mod with_tools {
         let modules = readable();
         let path = modules.path().display().to_string();
         let daemon = Daemon::with(with_variable("PYTHONPATH", &path, modules.path())).await;
-        let request = script(&daemon, PYTHON, "path.py", "import json; print(json.SAYS)");
+        let request = script(&daemon, PYTHON, "path.py", "import json; print(json.VALUE)");
         let write = |text: &str| fs::write(modules.path().join("json.py"), text).unwrap();
-        write("SAYS = 'one'");
-        let seen = before_and_after(&daemon, &request, || write("SAYS = 'two'")).await;
+        write("VALUE = 'one'");
+        let seen = before_and_after(&daemon, &request, || write("VALUE = 'two'")).await;
         assert_eq!(seen, ["one\n", "two\n"]);
     }
 
@@ -802,7 +803,7 @@ mod with_tools {
         let modules = readable();
         let file = modules.path().join("early.cjs").display().to_string();
         let directory = modules.path().display().to_string();
-        let says = "try { console.log(globalThis.SAYS ?? require('early').SAYS) } catch { console.log('missing') }";
+        let print_value = "try { console.log(globalThis.VALUE ?? require('early').VALUE) } catch { console.log('missing') }";
         for (name, value) in [
             ("NODE_OPTIONS", format!("--require {file}")),
             ("NODE_OPTIONS", format!("--import {file}")),
@@ -810,14 +811,14 @@ mod with_tools {
             ("NODE_PATH", directory),
         ] {
             let daemon = Daemon::with(with_variable(name, &value, modules.path())).await;
-            let request = script(&daemon, NODE, "early.js", says);
+            let request = script(&daemon, NODE, "early.js", print_value);
             let write = |text: &str| {
                 fs::write(
                     &file,
-                    format!("globalThis.SAYS = '{text}'; console.log('early {text}')"),
+                    format!("globalThis.VALUE = '{text}'; console.log('early {text}')"),
                 )
                 .unwrap();
-                let module = format!("exports.SAYS = '{text}'");
+                let module = format!("exports.VALUE = '{text}'");
                 fs::write(modules.path().join("early.js"), module).unwrap();
             };
             write("one");
@@ -855,7 +856,8 @@ mod with_tools {
     async fn a_file_that_appears_beside_the_script_is_there_for_its_next_run() {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
-        let text = "try:\n    import beside; print(beside.SAYS)\nexcept ImportError: print('none')";
+        let text =
+            "try:\n    import beside; print(beside.VALUE)\nexcept ImportError: print('none')";
         let request = in_workspace(&daemon, script(&daemon, PYTHON, "imports.py", text));
         let (_, warm) = cold_and_warm(&daemon, &request).await;
         assert_eq!(printed(&warm)[0], "none\n");
@@ -863,7 +865,7 @@ mod with_tools {
 
         fs::write(
             daemon.workspace().join("scripts/beside.py"),
-            "SAYS = 'here'",
+            "VALUE = 'here'",
         )
         .unwrap();
 
@@ -881,15 +883,15 @@ mod with_tools {
     async fn a_module_beside_the_script_comes_before_one_of_pythons_own() {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
-        let text = "import json; print(json.SAYS)";
+        let text = "import json; print(json.VALUE)";
         let request = in_workspace(&daemon, script(&daemon, PYTHON, "shadowed.py", text));
-        fs::write(daemon.workspace().join("scripts/json.py"), "SAYS = 'mine'").unwrap();
+        fs::write(daemon.workspace().join("scripts/json.py"), "VALUE = 'mine'").unwrap();
         let (cold, warm) = cold_and_warm(&daemon, &request).await;
         assert_eq!(printed(&cold), ["mine\n".to_owned(), String::new()]);
         assert_eq!(printed(&warm), printed(&cold));
     }
 
-    /// What a hook tries in the workspace: to write what is there, and to make what is missing.
+    /// Attempts of a hook in the workspace: to write existing files, and to make missing ones.
     const WRITES: &str = "import os
 for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.claude/hooks/made', '.vscode/tasks.json', '.mcp.json', 'written']:
     for path in path, os.path.join(os.environ['CLAUDE_PROJECT_DIR'], path):
@@ -905,7 +907,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         print(path, error.strerror)
 ";
 
-    /// Lays a project with what a hook must not change, and returns a request for a script in it.
+    /// Makes a project with files that a hook must not change, and returns a request for a script in it.
     fn project(daemon: &Daemon, interpreter: &str, name: &str, text: &str) -> pb::ExecuteRequest {
         let workspace = daemon.workspace();
         for directory in [".claude/hooks", ".git/hooks"] {
@@ -1036,7 +1038,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         for number in 0..4 {
             let response = daemon.run(request.clone()).await.unwrap();
             assert!(!printed(&response)[0].contains("the secret"), "{number}");
-            // What waits shows it by the link, where nothing could hide it any more.
+            // The waiting process would show it through the link, where nothing could hide it any more.
             assert_eq!(waited(&response), None);
             if number > 0 {
                 until_another_waits(&daemon, &request, number - 1).await;
@@ -1075,7 +1077,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         allow_under(&daemon, &changed, "warm-view");
         let response = daemon.run(request.clone()).await.unwrap();
         assert_eq!(printed(&response)[0], "replaced\n");
-        // In the place of another file. Users of the pool see a copy, whatever it is a copy of.
+        // In the place of another file. Users of the pool see a copy, independently of the original.
         assert_eq!(waited(&response).is_some(), geteuid().is_root());
     }
 
@@ -1084,12 +1086,12 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
     async fn a_module_that_appears_beside_a_script_in_a_view_comes_before_one_of_pythons_own() {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
-        let text = "import json; print(getattr(json, 'SAYS', 'own'))";
+        let text = "import json; print(getattr(json, 'VALUE', 'own'))";
         let request = project(&daemon, PYTHON, "beside-view.py", text);
         let (_, warm) = cold_and_warm(&daemon, &request).await;
         assert_eq!(printed(&warm)[0], "own\n");
         until_another_waits(&daemon, &request, 1).await;
-        fs::write(daemon.workspace().join("scripts/json.py"), "SAYS = 'mine'").unwrap();
+        fs::write(daemon.workspace().join("scripts/json.py"), "VALUE = 'mine'").unwrap();
         let response = daemon.run(request.clone()).await.unwrap();
         assert_eq!(printed(&response)[0], "mine\n");
     }
@@ -1149,7 +1151,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         let secret = daemon.workspace().join("secret");
         fs::write(&secret, "read").unwrap();
         let hook = request.hook.as_mut().unwrap();
-        // The same working directory for all, so that the rights alone tell them apart.
+        // The same working directory for all, so that only the rights differ.
         hook.working_dir = scripts.display().to_string();
         hook.env
             .insert("ASKED".to_owned(), secret.display().to_string());
@@ -1196,7 +1198,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         let (_, warm) = cold_and_warm(&daemon, &request).await;
         assert_eq!(end(&warm).0, pb::OutcomeKind::Exited);
         until_another_waits(&daemon, &request, 1).await;
-        // It waits for longer than its run may take.
+        // The process waits for longer than its run may take.
         sleep(Duration::from_secs(2)).await;
         request.timeout = wall_time(1);
         let response = daemon.run(request.clone()).await.unwrap();
@@ -1284,8 +1286,8 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         }
         // A directory of what waits would stay.
         until_clean(&daemon).await;
-        let told = told(&daemon, &request, "process waits");
-        assert_eq!((waiting("cold.py"), told), (0, 0));
+        let times = logged(&daemon, &request, "process waits");
+        assert_eq!((waiting("cold.py"), times), (0, 0));
     }
 
     #[tokio::test]
@@ -1302,7 +1304,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         assert_eq!(reason(&status), "CONSENT_REQUIRED");
     }
 
-    /// Leaves a process so many numbers of descriptors that are free.
+    /// Limits the descriptors of a process so that this number is free.
     fn leave_descriptors(pid: u32, free: usize) {
         let open: Vec<usize> = fs::read_dir(format!("/proc/{pid}/fd"))
             .unwrap()
@@ -1332,7 +1334,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
             assert_eq!(printed(&response)[0], "ran\n");
             daemon.run(request.clone()).await.unwrap();
         }
-        assert_eq!(told(&daemon, &request, "a process waits"), 8);
+        assert_eq!(logged(&daemon, &request, "a process waits"), 8);
         until("none waits", || waiting("has-descriptors.py") == 0).await;
     }
 
@@ -1377,7 +1379,8 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         })
         .await;
         let levels = || {
-            ["", "_runs_total"].map(|of| value(&daemon, &format!("hookjail_waiting_processes{of}")))
+            ["", "_runs_total"]
+                .map(|suffix| value(&daemon, &format!("hookjail_waiting_processes{suffix}")))
         };
         assert_eq!(levels(), [0.0, 0.0]);
         let request = script(&daemon, PYTHON, "counted.py", "print('ran')");
@@ -1453,7 +1456,7 @@ async fn until_eight_wait(daemon: &Daemon, request: &pb::ExecuteRequest) {
     for _ in 0..2 {
         daemon.run(request.clone()).await.unwrap();
     }
-    let came = || told(daemon, request, "a process waits");
+    let came = || logged(daemon, request, "a process waits");
     until("eight processes wait", || came() == 8).await;
 }
 
@@ -1471,8 +1474,9 @@ mod as_root {
         needs_root();
         needs_no_container();
         let (uid, _) = a_hooks_uid();
+        let caller = NOBODY;
         let config = format!(
-            "[server]\ncallers = [{NOBODY}]\n[hooks]\nmax_concurrent = 8\nuid_range = [{uid}, {}]\n",
+            "[server]\ncallers = [{caller}]\n[hooks]\nmax_concurrent = 8\nuid_range = [{uid}, {}]\n",
             uid + 7
         );
         let daemon = Daemon::with(setup_of_eight(&config)).await;
@@ -1493,7 +1497,7 @@ mod as_root {
             let mut other = other.clone();
             other.execute(hook(["/bin/true"])).await.unwrap();
         }
-        assert_eq!(told(&daemon, &request, "a process waits"), 8);
+        assert_eq!(logged(&daemon, &request, "a process waits"), 8);
         until("none waits", || waiting("has-all-uids.py") == 0).await;
     }
 
@@ -1504,7 +1508,7 @@ mod as_root {
     }
 
     impl Limited {
-        /// Makes one with so many bytes; prints why not where this host has none.
+        /// Makes a cgroup with this limit. Where the host has no such controller, prints the cause.
         fn new(bytes: u64) -> Option<Self> {
             let versions = [
                 (
@@ -1590,13 +1594,16 @@ mod as_root {
             .unwrap();
         limited.admit(other.id());
         std::io::Write::write_all(&mut other.stdin.take().unwrap(), b"\n").unwrap();
-        until("it takes most", || limited.usage() > limit - 24 * MIB).await;
+        until("the other takes most", || {
+            limited.usage() > limit - 24 * MIB
+        })
+        .await;
         for _ in 0..3 {
             let response = daemon.run(request.clone()).await.unwrap();
             assert_eq!(printed(&response)[0], "ran\n");
         }
         until("none waits", || waiting("has-a-limit.py") == 0).await;
-        assert_eq!(told(&daemon, &request, "a process waits"), 2);
+        assert_eq!(logged(&daemon, &request, "a process waits"), 2);
         other.kill().unwrap();
         other.wait().unwrap();
     }
@@ -1636,6 +1643,6 @@ mod as_root {
                 (None, "ran\n")
             );
         }
-        assert_eq!(told(&daemon, &request, "a process waits"), 2);
+        assert_eq!(logged(&daemon, &request, "a process waits"), 2);
     }
 }

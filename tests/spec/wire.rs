@@ -1,4 +1,4 @@
-//! What clients find on the socket: health, reflection, and a clear word about what is not served yet.
+//! Services on the socket: health, reflection, and a clear refusal of calls that are not served.
 
 use hookjail::pb::{self, sandbox_service_client::SandboxServiceClient};
 use tonic::Code;
@@ -67,7 +67,7 @@ async fn reflection_lists_the_services() {
         ] {
             assert!(names.contains(&name.to_owned()), "{names:?}");
         }
-        // It is on a socket of its own.
+        // The administration is on a socket of its own.
         assert!(!names.contains(&"hookjail.v1.AdminService".to_owned()));
     }
 }
@@ -134,7 +134,7 @@ async fn a_models_judgement_is_read_and_never_run() {
         panic!("{:?}", dispatched.hooks[0])
     };
     assert_eq!(refusal.reason, "UNSUPPORTED");
-    // It fails where a failure denies.
+    // The hook fails, and a failure denies here.
     let answer = dispatched.answer.unwrap();
     assert_eq!(answer.decision(), pb::Decision::Deny);
     assert_eq!(daemon.records(), ["refused"; 2]);
@@ -177,9 +177,9 @@ async fn every_contract_runs_a_command_line_as_it_says() {
         let expected: &[u8] = if is_shell { b"a\n" } else { b"a | cat\n" };
         assert_eq!(&response.stdout[..], expected, "{contract:?}");
         let profile = response.confinement.unwrap().profile;
-        let own = if is_shell { "workspace-ro" } else { "strict" };
-        assert_eq!(profile, own, "{contract:?}");
-        // What a contract has no point for is not run.
+        let default_profile = if is_shell { "workspace-ro" } else { "strict" };
+        assert_eq!(profile, default_profile, "{contract:?}");
+        // A hook at a point that the contract lacks does not run.
         let elsewhere = daemon.run(request("no_such_point")).await;
         let is_open = matches!(
             contract,
@@ -265,8 +265,8 @@ async fn a_self_test_is_made_anew_for_the_profile_that_is_named() {
     let daemon = Daemon::start().await;
     let mut client = SandboxServiceClient::new(daemon.channel());
     let tested = |profile: &pb::ProfileStatus| {
-        let at = profile.tested_at.unwrap();
-        (at.seconds, at.nanos)
+        let time = profile.tested_at.unwrap();
+        (time.seconds, time.nanos)
     };
     let before = client.get_status(pb::GetStatusRequest {}).await.unwrap();
     let again = client.get_status(pb::GetStatusRequest {}).await.unwrap();

@@ -18,7 +18,7 @@ use crate::{
     witness::{CommandLine, hookjail},
 };
 
-/// What an agent's file runs for a new working tree.
+/// Command of an agent's file for a new working tree.
 const COPY: &str = r#"SRC=$(sed 's/.*"worktree_source_dir":"\([^"]*\)".*/\1/'); [ -f "$SRC/.env" ] && cp "$SRC/.env" .env; true"#;
 
 /// A source and a working tree, both where workspaces may lie.
@@ -88,7 +88,7 @@ fn agent(directory: &Path, line: &str, rule: &str) -> String {
 async fn the_env_of_a_source_is_copied_under_a_profile_that_a_rule_grants() {
     for (rule, contract, copied) in [
         ("worktree", pb::Contract::DockerAgent, true),
-        // It is then that of the hooks that are due.
+        // The contract is then that of the hooks that are due.
         ("worktree", pb::Contract::Unspecified, true),
         ("workspace-rw", pb::Contract::DockerAgent, false),
         ("", pb::Contract::DockerAgent, false),
@@ -113,10 +113,10 @@ async fn the_env_of_a_source_is_copied_under_a_profile_that_a_rule_grants() {
     clippy::disallowed_methods,
     reason = "the test starts the command line itself, never a hook"
 )]
-fn typed(config: &Path, here: &Path, event: &serde_json::Value, words: &[&str]) -> Output {
+fn typed(config: &Path, directory: &Path, event: &serde_json::Value, words: &[&str]) -> Output {
     let words = [&["dispatch", "--point", "worktree_create"], words].concat();
     let mut command = hookjail(config, &words);
-    command.current_dir(here).stdin(Stdio::piped());
+    command.current_dir(directory).stdin(Stdio::piped());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -142,10 +142,10 @@ async fn a_typed_dispatch_works_in_the_tree_of_its_event_wherever_it_is_typed() 
     let private = [&private[..], &["--profile", "workspace-rw"]].concat();
     let alone = CommandLine::new();
     let alone = alone.path().join("hookjail.toml");
-    let told = json!({"cwd": trees.tree, "worktree_source_dir": trees.source});
+    let event_with_tree = json!({"cwd": trees.tree, "worktree_source_dir": trees.source});
     let elsewhere = [Path::new("/"), &trees.source];
-    // Where the event tells none, and where a person names one, that is not so.
-    let here = json!({"worktree_source_dir": trees.source});
+    // An event without a tree, and a person who names another one, lead elsewhere.
+    let event_without_tree = json!({"worktree_source_dir": trees.source});
     let empty = json!({"cwd": ""});
     let by_name = [&by_daemon[..], &["--workspace", "."]].concat();
     for (config, words) in [
@@ -153,28 +153,28 @@ async fn a_typed_dispatch_works_in_the_tree_of_its_event_wherever_it_is_typed() 
         (&config, &named),
         (&alone, &private),
     ] {
-        for here in elsewhere {
-            let output = typed(config, here, &told, words);
+        for directory in elsewhere {
+            let output = typed(config, directory, &event_with_tree, words);
             assert_eq!(output.status.code(), Some(0), "{output:?}");
             assert!(!trees.source.join("made").exists(), "{words:?}: {output:?}");
-            fs::remove_file(trees.tree.join("made")).expect("it is made in the tree");
+            fs::remove_file(trees.tree.join("made")).expect("a file in the tree");
         }
     }
     for (event, words) in [
-        (&here, &by_daemon[..]),
+        (&event_without_tree, &by_daemon[..]),
         (&empty, &by_daemon),
-        (&told, &by_name),
+        (&event_with_tree, &by_name),
     ] {
         let output = typed(&config, &trees.source, event, words);
         assert!(!trees.tree.join("made").exists(), "{words:?}: {output:?}");
-        fs::remove_file(trees.source.join("made")).expect("it is made here");
+        fs::remove_file(trees.source.join("made")).expect("a file in the source");
     }
-    // A tree that nobody may bind is none, and no other takes its place.
+    // A tree that no caller may bind is none, and no other takes its place.
     let absent = json!({"cwd": trees.tree.join("absent")});
     let output = typed(&config, &trees.source, &absent, &by_daemon);
     assert!(!trees.source.join("made").exists(), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("--workspace DIR"), "{output:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("--workspace DIR"), "{output:?}");
 }
 
 #[tokio::test]
@@ -205,8 +205,8 @@ async fn of_a_source_nothing_else_is_read_and_nothing_written() {
 
     let response = dispatch(&daemon, trees.made()).await;
 
-    let there = |name: &str| trees.tree.join(name).exists();
-    assert_eq!((there("a"), there("b")), (true, false), "{response:?}");
+    let in_tree = |name: &str| trees.tree.join(name).exists();
+    assert_eq!((in_tree("a"), in_tree("b")), (true, false), "{response:?}");
     assert_eq!(fs::read_to_string(env).unwrap(), "KEY=1\n");
     assert!(!trees.source.join("made").exists());
 }
@@ -269,7 +269,7 @@ async fn what_an_operator_puts_together_of_parts_installs_and_copies() {
                    extends = [\"develop-online\", \"source-env\"]\ngranted_by = \"operator\"\n";
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // As a package manager does: it fetches, and writes into the tree.
+    // Fetches, and writes into the tree, as a package manager does.
     let install = format!(
         "exec 3<>/dev/tcp/127.0.0.1/{port} && mkdir node_modules && cat <&3 >node_modules/package"
     );
@@ -317,10 +317,10 @@ async fn an_install_fails_without_network_and_what_it_says_to_the_user_is_not_lo
         let response = dispatch(&daemon, trees.made()).await;
 
         let answer = response.answer.unwrap();
-        let said = (decision == pb::Decision::Block).then_some("the install failed");
+        let expected_message = (decision == pb::Decision::Block).then_some("the install failed");
         assert_eq!(
             (answer.decision(), &*answer.system_message),
-            (decision, said.unwrap_or_default()),
+            (decision, expected_message.unwrap_or_default()),
             "{rule}: {:?}",
             response.hooks
         );

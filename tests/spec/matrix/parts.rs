@@ -1,7 +1,8 @@
-//! What each part of profiles opens of a home, and what stays shut under every one of them.
+//! Paths of a home that each part of profiles opens, and paths that every part leaves closed.
 //!
-//! One script tries everything. Without hookjail all of it works, as the user that hooks have: that is the positive control. As a
-//! hook, under each part and under the shipped profiles that are made of them, works exactly what the table says.
+//! One script makes every attempt. Without hookjail all attempts succeed, as the user that hooks have: that is the positive
+//! control. As a hook, under each part and each shipped profile made of parts, exactly the attempts succeed that the table
+//! lists.
 
 #![expect(
     clippy::disallowed_methods,
@@ -94,7 +95,7 @@ const MADE: [(&str, &str, &[&str], &[&str]); 10] = [
     ),
 ];
 
-/// What `develop` is made of.
+/// Parts of `develop`.
 const DEVELOP: [&str; 7] = [
     "toolchains",
     "caches",
@@ -105,10 +106,10 @@ const DEVELOP: [&str; 7] = [
     "workspace",
 ];
 
-/// What no part and no profile made of them opens.
+/// Marks an attempt that no part, and no profile made of parts, opens.
 const NOTHING: &str = "";
 
-/// What is tried: how, on which path, and which part opens that. `~` is the home, `.` the workspace.
+/// Attempts: the kind, the path, and the part that opens it. `~` is the home, `.` the workspace.
 #[rustfmt::skip] // One line for each.
 const TRIED: &[(&str, &str, &str)] = &[
     // Keys, tokens, sessions, histories.
@@ -133,7 +134,7 @@ const TRIED: &[(&str, &str, &str)] = &[
     ("read", "~/other/src/main.rs", NOTHING),
     ("list", "~/other", NOTHING),
     ("write", "~/other/.git/hooks/pre-commit", NOTHING),
-    // What shells run when they start, and what else runs by itself.
+    // Files that shells run when they start, and others that run by themselves.
     ("read", "~/.bashrc", NOTHING),
     ("write", "~/.bashrc", NOTHING),
     ("write", "~/.profile", NOTHING),
@@ -175,14 +176,14 @@ const TRIED: &[(&str, &str, &str)] = &[
     ("write", "~/.cache/hookjail/kept", NOTHING),
     ("read", "~/.cache/pip/wheel", NOTHING),
     ("write", "~/.cache/pip/wheel", NOTHING),
-    // Who commits.
+    // The identity of commits.
     ("read", "~/.gitconfig", "git-identity"),
     ("write", "~/.gitconfig", NOTHING),
     ("read", "~/.config/git/attributes", "git-identity"),
     ("read", "~/.config/git/config", "git-identity"),
     ("read", "~/.config/git/ignore", "git-identity"),
     ("write", "~/.config/git/ignore", NOTHING),
-    // What agents have for hooks.
+    // Agents' files for hooks.
     ("execute", "~/.claude/hooks/guard.sh", "claude-code-home"),
     ("write", "~/.claude/hooks/guard.sh", NOTHING),
     ("execute", "~/.claude/plugins/p/hook.sh", "claude-code-home"),
@@ -233,13 +234,13 @@ const TRANSCRIPTS: [(&str, &str); 3] = [
     ("transcript_path", "~/.claude/projects/p/t.jsonl"),
 ];
 
-/// What a file holds that can be read, and a variable.
+/// Content of readable files and of variables.
 const SECRET: &str = "secret";
 
-/// What a program prints.
+/// A program that prints the secret.
 const TOOL: &str = "#!/bin/sh\necho secret\n";
 
-/// A home, a workspace in nobody's home, and a port.
+/// A home, a workspace outside of every home, and a port.
 struct Places<'a> {
     home: &'a Path,
     listener: &'a TcpListener,
@@ -248,10 +249,10 @@ struct Places<'a> {
 
 impl Places<'_> {
     fn path(&self, written: &str) -> String {
-        let at = |root: &Path, below: &str| format!("{}{below}", root.display());
+        let below_root = |root: &Path, below: &str| format!("{}{below}", root.display());
         match written.split_at(1) {
-            ("~", below) => at(self.home, below),
-            (".", below) => at(self.workspace, below),
+            ("~", below) => below_root(self.home, below),
+            (".", below) => below_root(self.workspace, below),
             _ => written.to_owned(),
         }
     }
@@ -331,8 +332,8 @@ fn variables() -> impl Iterator<Item = (String, String)> {
     all.map(|(_, name, _)| ((*name).to_owned(), SECRET.to_owned()))
 }
 
-fn numbers(said: &str) -> BTreeSet<usize> {
-    said.lines().map(|line| line.parse().unwrap()).collect()
+fn numbers(printed: &str) -> BTreeSet<usize> {
+    printed.lines().map(|line| line.parse().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -342,7 +343,7 @@ async fn each_part_opens_what_it_is_for_and_nothing_else() {
     listener.set_nonblocking(true).unwrap();
     let path = home.path().display().to_string();
     let cache = format!("{path}/.cache");
-    let own = [
+    let variables_of_test = [
         ("HOME".to_owned(), path),
         ("XDG_CACHE_HOME".to_owned(), cache),
     ];
@@ -352,7 +353,7 @@ async fn each_part_opens_what_it_is_for_and_nothing_else() {
         (format!("tried-{name}"), text)
     });
     let daemon = Daemon::with(Setup {
-        env: own.into_iter().chain(variables()).collect(),
+        env: variables_of_test.into_iter().chain(variables()).collect(),
         profiles: profiles.collect(),
         ..Setup::default()
     })
@@ -452,7 +453,7 @@ async fn each_part_opens_what_it_is_for_and_nothing_else() {
             };
             faults.push(format!("{row} {name}: {is}: {:?}", TRIED[*number]));
         }
-        // What a script says of itself is one thing, what the files hold another.
+        // A script's report and the content of the files are checked separately.
         let is_write = |number: &usize| TRIED[*number].0 == "write";
         let expected_written: BTreeSet<_> = expected.iter().copied().filter(is_write).collect();
         if places.written() != expected_written {
