@@ -404,10 +404,7 @@ async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
             ..Setup::default()
         })
         .await;
-        assert_eq!(
-            daemon.log().contains("at most 8 hooks and "),
-            is_warned
-        );
+        assert_eq!(daemon.log().contains("at most 8 hooks and "), is_warned);
         let mut calls = JoinSet::new();
         for _ in 0..100 {
             let mut client = daemon.client();

@@ -654,7 +654,8 @@ async fn claude_codes_hooks_run_for_calls_that_their_filters_are_for() {
 async fn hooks_of_a_file_run_with_the_variables_that_it_gives_them() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = Daemon::with_hooks(&file_of_hooks(directory.path())).await;
-    let event_for = |tool: &str| dispatch_at("BeforeTool", &json!({"tool_name": tool, "tool_input": {}}));
+    let event_for =
+        |tool: &str| dispatch_at("BeforeTool", &json!({"tool_name": tool, "tool_input": {}}));
 
     let denied = daemon.dispatch(event_for("write_file")).await;
     let other = daemon.dispatch(event_for("read_file")).await;

@@ -465,7 +465,8 @@ fn a_rehearsal_has_files_of_its_own_and_leaves_none_for_the_first_real_call() {
     let done = home.hookjail(&["install", "--claude-code", "--bare", "--yes"]);
     let printed = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{printed}");
-    let partial = "rehearsed with 7 events: the confined guard stops some events, and not in each run";
+    let partial =
+        "rehearsed with 7 events: the confined guard stops some events, and not in each run";
     assert!(printed.contains(partial), "{printed}");
 }
 
@@ -2326,7 +2327,10 @@ mod as_root {
             assert!(output.status.success(), "{output:?}");
             String::from_utf8(output.stderr).unwrap()
         };
-        assert!(warning_about(0).contains("serves your runs by the list of root; let root allow it there"));
+        assert!(
+            warning_about(0)
+                .contains("serves your runs by the list of root; let root allow it there")
+        );
         assert_eq!(warning_about(USER), "");
     }
 }

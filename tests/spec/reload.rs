@@ -229,7 +229,10 @@ async fn a_reload_of_a_broken_file_is_refused_by_the_daemon_which_says_so_from_t
         assert_eq!(output.status.code(), Some(125), "{output:?}");
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(stderr.contains(named), "{stderr}");
-        assert!(stderr.contains("the configuration in force stays"), "{stderr}");
+        assert!(
+            stderr.contains("the configuration in force stays"),
+            "{stderr}"
+        );
         assert_eq!(counted(), [0.0, failures]);
         let (code, report) = status(&daemon);
         assert_eq!(code, Some(0), "{report}");
