@@ -22,6 +22,8 @@ mod dispatch;
 mod git;
 pub mod hooks;
 mod metrics;
+#[cfg(test)]
+mod page;
 mod pipeline;
 mod request;
 pub mod schema;

@@ -580,11 +580,10 @@ const fn precise(count: u64) -> f64 {
 mod tests {
     use hookjail_sandbox::{Connection, ConnectionEnd};
 
-    use std::{env, fs};
-
     use hookjail_journal::record::OutcomeKind;
 
     use super::*;
+    use crate::page::assert_section;
 
     /// Renders with nothing at work, without comments.
     fn samples(metrics: &Metrics) -> Vec<String> {
@@ -845,12 +844,9 @@ hookjail_unconfined_runs_total 1"
         assert!(helps.iter().all(|line| line.ends_with('.')), "{helps:#?}");
     }
 
-    const BEGIN: &str = "<!-- metrics: begin -->\n";
-    const END: &str = "<!-- metrics: end -->";
-
     /// Renders the table of `docs/operations.md`.
     fn table(text: &str) -> String {
-        let mut table = "\n| metric | type | meaning |\n|---|---|---|\n".to_owned();
+        let mut table = "| metric | type | meaning |\n|---|---|---|\n".to_owned();
         let lines: Vec<_> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
             let Some(line) = line.strip_prefix("# HELP ") else {
@@ -872,12 +868,11 @@ hookjail_unconfined_runs_total 1"
             };
             table += &format!("| `{name}{labels}` | {kind} | {help} |\n");
         }
-        table + "\n"
+        table
     }
 
     #[test]
     fn the_table_in_the_docs_has_each_metric() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
         let metrics = Metrics::new().unwrap();
         count(&metrics, OutcomeKind::Exited, "strict", 1);
         metrics.loaded(Some("12"));
@@ -895,17 +890,6 @@ hookjail_unconfined_runs_total 1"
             running: 0,
             waiting: WaitingLevels::default(),
         });
-        let table = table(&text.unwrap());
-        let page = fs::read_to_string(path).unwrap();
-        let (before, rest) = page.split_once(BEGIN).unwrap();
-        let (written, after) = rest.split_once(END).unwrap();
-        if env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
-            fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-            return;
-        }
-        assert_eq!(
-            written, table,
-            "docs/operations.md has other metrics; run `UPDATE_DOCS=1 cargo test --lib the_table_in_the_docs`"
-        );
+        assert_section("operations", "metrics", &table(&text.unwrap()));
     }
 }

@@ -277,9 +277,9 @@ pub enum Access {
     Execute,
     /// Read and list.
     Read,
-    /// Read, list, execute, write, make, rename and remove.
+    /// Read, list, execute, write, make, rename and remove; never pipes, sockets or devices.
     Write,
-    /// Read and write of an existing file, nothing else (`/dev/null`).
+    /// Read and write one existing file.
     WriteFile,
 }
 
@@ -315,11 +315,11 @@ impl fmt::Display for Access {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum StateScope {
-    /// The runs of one command.
+    /// Runs of one command.
     Hook,
-    /// The hooks of one workspace.
+    /// Hooks of one workspace.
     Project,
-    /// The hooks of one session in one workspace.
+    /// Hooks of one session in one workspace.
     Session,
 }
 
@@ -338,9 +338,9 @@ impl StateScope {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantedBy {
-    /// Every request.
+    /// Any request.
     Anyone,
-    /// Only hooks for which the operator's configuration names the profile.
+    /// Only where the operator grants the profile, by a consent under it or a `[[hook]]` that names it.
     Operator,
 }
 
@@ -421,9 +421,9 @@ impl fmt::Display for ScratchLimits {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metadata {
-    /// As far as its user may.
+    /// Changed as far as the hook's user may. The umask is the request's, by default 022.
     Change,
-    /// Never.
+    /// Never changed. The umask is 077.
     Keep,
 }
 
@@ -451,11 +451,11 @@ impl Metadata {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// Outbound TCP to the hosts of `egress`, by connections that the daemon makes.
+    /// TCP to the hosts of `egress`, by connections that the daemon makes.
     Named,
-    /// No connection to anything.
+    /// No connection.
     None,
-    /// Outbound IPv4 and IPv6; no listening, no other family.
+    /// TCP and UDP clients over IPv4 and IPv6; no listening, no other family.
     Outbound,
 }
 
@@ -524,11 +524,11 @@ impl Default for EgressRules {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HookView {
-    /// Those of the machine. The hook stays in one process group.
+    /// The machine's processes and directories. The hook stays in one process group.
     #[default]
     Machine,
-    /// A mount namespace and a process id namespace of its own: `/proc`, `/tmp`, `/var/tmp` and `/dev/shm` are the run's, and
-    /// verified scripts lie at their own paths.
+    /// A view of the run's own: a mount namespace and a process tree. `/proc`, `/tmp`, `/var/tmp` and `/dev/shm` are the run's,
+    /// and verified scripts lie at their own paths.
     Own,
 }
 
@@ -549,9 +549,9 @@ impl HookView {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spawn {
-    /// Processes that cannot leave the run's tree.
+    /// Processes that end with the run, without a view in the same process group.
     Processes,
-    /// Threads only. Executing another program in place is allowed.
+    /// No new process.
     Threads,
 }
 

@@ -20,18 +20,19 @@ pub(crate) const PORT_OF_HTTPS: u16 = 443;
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRule {
-    /// A header, with `{secret}` in its value: `Authorization: Bearer {secret}`.
+    /// Header with the secret: `"NAME: VALUE"`, with `{secret}` in the value. The hook's own of that name is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<SecretHeader>,
-    /// The methods. Default: any.
+    /// Allowed methods, such as `["GET", "POST"]`. Default: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// The `name` of the `[[secret]]` that the daemon sends: in the header, or as the URL itself.
+    /// The `name` of a `[[secret]]` that is no `pattern`: the secret that the daemon sends, in the header or as the URL itself.
+    /// Without one the entry limits paths and methods alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// The URLs: this one and those below.
+    /// URL of `https` without a query, of a host with a name: requests at or below it, by whole segments of the path.
     pub url: RequestUrl,
-    /// The variable of a hook's that stands for a URL that is a secret.
+    /// Name of a variable, for a secret that is a URL at or below `url`. The hook has a URL in its place, which leads there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
 }

@@ -37,7 +37,8 @@ pub struct ConfigFile {
     pub consent: ConsentEntry,
     /// Settings of the backend `container`.
     pub(crate) container: ContainerEntry,
-    /// Settings of one command; a hook of a lifecycle point where it has `contract` and `point`.
+    /// Options of a command: `command`, `profile`, `profiles` and `timeout`. With `contract` and `point`, which need each
+    /// other, a hook of a lifecycle point. Default: none.
     pub(crate) hook: Vec<HookEntry>,
     /// Settings of all hooks.
     pub hooks: HooksEntry,
@@ -48,11 +49,11 @@ pub struct ConfigFile {
     /// Allowlists of infer's hooks.
     #[serde(rename = "infer")]
     pub(crate) lists: ListsEntry,
-    /// Hook files of runtimes.
+    /// Hook config of a runtime, in its own format. Default: none.
     pub(crate) hooks_file: Vec<HooksFileEntry>,
     /// Metrics for Prometheus.
     pub(crate) metrics: MetricsEntry,
-    /// Listener for clients of other hosts.
+    /// Listener for clients of other machines: TLS with certificates on both sides.
     pub(crate) network: NetworkEntry,
     /// Notices of hooks to the person at the machine.
     pub(crate) notify: NotifyEntry,
@@ -62,7 +63,7 @@ pub struct ConfigFile {
     pub profiles: ProfilesEntry,
     /// Calls without a daemon.
     pub run: RunEntry,
-    /// Secrets that are redacted from texts.
+    /// Value to redact: at most 64, each with one of `credential`, `env`, `file` and `pattern`. Default: none.
     pub(crate) secret: Vec<SecretEntry>,
     /// Sockets, callers and limits of the daemon.
     pub server: ServerEntry,
@@ -74,13 +75,16 @@ pub struct ConfigFile {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ContainerEntry {
-    /// The command line that the runtime understands, where its name does not identify the runtime.
+    /// The runtime's command line, where the program's name does not identify it. Default: by the program's name.
     pub(crate) kind: Option<RuntimeKind>,
-    /// The root file system of containers: the absolute path of an unpacked image. Default: the host's.
+    /// Root file system that hooks see: the absolute path of an unpacked image. Root or the daemon's user owns all of it, and
+    /// alone may write it. Default: the host's system.
     pub(crate) root: Option<PathBuf>,
-    /// The digest of the root, as `hookjail root-digest` prints it.
+    /// Digest of the root: `sha256:` and 64 hexadecimal digits, as `hookjail root-digest DIR` prints them. Required with
+    /// `container.root`.
     pub(crate) root_digest: Option<String>,
-    /// An OCI runtime's program: an absolute path.
+    /// Program of the OCI runtime: an absolute path, not a link. Root or the daemon's user owns the file, and alone may write
+    /// it. Required where a list of backends names `container`.
     pub(crate) runtime: Option<PathBuf>,
 }
 
@@ -88,26 +92,28 @@ pub(crate) struct ContainerEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AuditEntry {
-    /// Texts whose beginning is recorded, after redaction of registered secrets. Default: none.
+    /// Texts whose beginning the journal keeps, after redaction of registered secrets.
     pub(crate) capture: Vec<CaptureChoice>,
-    /// The most bytes recorded of each text: 256 B to 256 KiB.
+    /// Maximum kept bytes of each of these texts: 256 B to 256 KiB.
     #[serde(deserialize_with = "value::size::<_, 256, { 256 << 10 }>")]
     pub(crate) capture_max: Size,
-    /// When records are synced to the disk: `always`, `never`, or at the latest after a duration of 10ms to 1h.
+    /// Time at which records are synced to disk: `"always"`, `"never"`, or at the latest after a duration of 10ms to 1h.
     #[serde(
         deserialize_with = "audit::fsync",
         serialize_with = "audit::fsync_word"
     )]
     #[schemars(with = "String")]
     pub(crate) fsync: Fsync,
-    /// The age in days of its newest record below which no older file is removed; 0 = files of any age are.
+    /// Days for which records are kept, also beyond `audit.keep_files`. No file is removed whose newest record is younger. 0:
+    /// none.
     pub(crate) keep_days: u32,
-    /// The number of older files that are kept; 0 = all.
+    /// Older files of the journal that are kept. 0: all. By default the journal has 1 GiB at most, some 350,000 hooks.
     pub(crate) keep_files: usize,
-    /// The size at which a file is rotated: 64 KiB to 1 TiB.
+    /// Maximum size of a file of the journal: 64 KiB to 1 TiB.
     #[serde(deserialize_with = "audit::rotate_bytes")]
     pub(crate) rotate_bytes: Size,
-    /// Users who may read the records of all requests, beside the daemon's own user.
+    /// Readers of all records besides the daemon's own user, listed as in `server.callers`. Callers read the records of their
+    /// own requests.
     pub(crate) readers: Vec<UserEntry>,
 }
 
@@ -148,16 +154,17 @@ pub(crate) enum CaptureChoice {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SecretEntry {
-    /// A file in `$CREDENTIALS_DIRECTORY`.
+    /// File in `$CREDENTIALS_DIRECTORY` with the value, where systemd puts a unit's `LoadCredential=`.
     pub(crate) credential: Option<String>,
-    /// A variable of the daemon's environment.
+    /// Variable of the daemon's environment with the value.
     pub(crate) env: Option<String>,
-    /// A file, by its absolute path.
+    /// Absolute path of a file with the value; one final line break is left out. The entry does not hide the file from hooks;
+    /// profiles do.
     pub(crate) file: Option<PathBuf>,
-    /// The name in its replacement `[redacted:NAME]`: 1 to 32 of `A-Z a-z 0-9 - _`.
+    /// Name in the replacement `[redacted:NAME]`, each once: 1 to 32 of `A-Z a-z 0-9 - _`.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,32}$"))]
     pub(crate) name: String,
-    /// A regular expression without look-around and back references, for what has no fixed value.
+    /// Regular expression of the values, without look-around and back references, matched against the text as written.
     pub(crate) pattern: Option<String>,
 }
 
@@ -165,11 +172,12 @@ pub(crate) struct SecretEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendsEntry {
-    /// Backends in order of preference.
+    /// Backends in order of preference, at least one and none twice. `container` and `landlock` are on Linux alone, `seatbelt`
+    /// on macOS alone.
     #[schemars(length(min = 1))]
     #[serde(deserialize_with = "backends::order")]
     pub(crate) order: Vec<BackendName>,
-    /// The same for a profile, by its name, and for the profiles that extend it.
+    /// Lists like `backends.order` by profile, each for that profile and those that extend it.
     #[serde(deserialize_with = "backends::profiles")]
     #[schemars(with = "BTreeMap<String, Vec<BackendName>>")]
     pub(crate) profiles: BTreeMap<ProfileName, Vec<BackendName>>,
@@ -188,13 +196,15 @@ impl Default for BackendsEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConsentEntry {
-    /// Whether `HOOKJAIL_ACCEPT_HOOKS=1`, and runtimes' own variables like it, may accept commands without a consent.
+    /// Whether variables of the environment, such as `HOOKJAIL_ACCEPT_HOOKS=1`, may accept commands without a consent. With
+    /// `false`, one that is set is an error.
     pub(crate) accept_hooks: bool,
-    /// Users who may answer questions, beside the daemon's own user.
+    /// Users who may answer for the operator besides the daemon's own user, listed as in `server.callers`.
     pub(crate) operators: Vec<UserEntry>,
-    /// Whether operators may answer, allow and revoke at run time, by `ConsentService`.
+    /// Whether `ConsentService` takes answers, and gives, lists and revokes consents. With `false` only `hookjail allow` gives
+    /// them, as the daemon's user.
     pub(crate) runtime: bool,
-    /// The time for which a question stays open: up to 1 h.
+    /// Time for which a question to the operator stays open, up to 1 h; then the run is denied.
     #[serde(deserialize_with = "value::consent_wait")]
     pub wait: Span,
 }
@@ -214,53 +224,59 @@ impl Default for ConsentEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HookEntry {
-    /// Whether its output decides (`policy`) or only advises (`advisory`).
+    /// Whether the hook decides. An `advisory` one stops, asks, allows and rewrites nothing, even where it fails or is refused.
+    /// Its decision becomes a warning, and its texts count. `advisory` with `on_failure = "closed"` is an error. Default:
+    /// `"policy"`.
     #[schemars(extend("enum" = ["advisory", "policy", null]))]
     pub(crate) kind: Option<String>,
-    /// Whether it runs after an earlier hook has blocked.
+    /// Whether a sequential hook also runs after one that blocked. With `run` it does, and its verdict decides nothing.
+    /// Default: `"skip"`.
     #[schemars(extend("enum" = ["run", "skip", null]))]
     pub(crate) after_block: Option<String>,
-    /// The arguments of a `builtin`.
+    /// Arguments of `builtin`.
     #[serde(default)]
     pub(crate) args: Vec<String>,
-    /// One of docker-agent's built-in hooks, in the place of `command`.
+    /// Built-in hook of docker-agent instead of `command`. One that reads or writes more than the event is a command, by
+    /// default under `strict`.
     pub(crate) builtin: Option<String>,
-    /// Program and arguments; for a hook also one string, as its contract reads it.
+    /// List of program and arguments, spelled as requests spell it. Of a hook also a string, for the contract's shell or split
+    /// into words.
     pub(crate) command: Option<CommandWords>,
-    /// The contract whose rules hold.
+    /// Contract of the hook, whose rules apply. Needs `point`.
     pub(crate) contract: Option<String>,
-    /// Whether the hook runs at its point. Default: true.
+    /// Whether the hook runs. Default: `true`.
     pub(crate) enabled: Option<bool>,
-    /// Environment variables beyond those that the profile allows.
+    /// Variables beyond those that the hook's profile lists.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
-    /// The matcher of its events. Default: all of the point.
+    /// Events of the point at which the hook runs, as the contract writes them. Default: all.
     #[serde(default)]
     pub(crate) matcher: String,
-    /// The contract's mode, where it has several.
+    /// Mode of the contract, where it has several.
     #[serde(default)]
     pub(crate) mode: String,
-    /// The name in replies, logs and the journal.
+    /// Name in replies, logs and the journal. Default: `hook[N]`, N from 0.
     #[serde(default)]
     pub(crate) name: String,
-    /// The effect of a failure, where it differs from the contract's.
+    /// Effect of a failure, where it differs from the contract's. `open` is an error where a tool call or permission is
+    /// decided. Default: `"contract"`.
     #[schemars(extend("enum" = ["contract", "closed", "open", null]))]
     pub(crate) on_failure: Option<String>,
-    /// The lifecycle point, in the contract's spelling.
+    /// Lifecycle point, in the contract's spelling. Needs `contract`.
     pub(crate) point: Option<String>,
-    /// Base Coat's order; lower is earlier, default 50.
+    /// Base Coat's order; lower is earlier. Default: `50`.
     pub(crate) priority: Option<f64>,
-    /// The profile of its runs in a dispatch. Default: the contract's.
+    /// Profile in a dispatch, granted by this entry. Default: the contract's.
     pub(crate) profile: Option<String>,
-    /// Profiles that only the operator can grant.
+    /// Profiles with `granted_by = "operator"` that the command may run under, besides those of its consents.
     #[serde(default)]
     pub(crate) profiles: Vec<String>,
-    /// reyn's scheme without a command, in the place of `command`: `message`, `wake`, `push_when`, `session`.
+    /// reyn's scheme instead of `command`: a table of `message`, `wake`, `push_when`, `session`.
     pub(crate) template_push: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The wall-time limit where a request names none.
+    /// Wall time of a hook in a dispatch, and of the command where a request names none.
     #[serde(default)]
     pub(crate) timeout: Option<Span>,
-    /// The working directory: absolute, inside a grant.
+    /// Working directory at the start: absolute, inside a grant.
     pub(crate) working_dir: Option<PathBuf>,
 }
 
@@ -268,27 +284,31 @@ pub(crate) struct HookEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HooksFileEntry {
-    /// The agent that the hooks belong to.
+    /// Agent that owns the hooks, where the file names no owner. Excludes `plugin` and `skill`. Default: the operator.
     pub(crate) agent: Option<String>,
-    /// The base of relative working directories in it.
+    /// Base of relative working directories in the file: an absolute path. If set, also of relative paths in its commands.
+    /// Default: the file's directory.
     pub(crate) base: Option<PathBuf>,
-    /// The contract whose format it has.
+    /// Contract whose format the file has.
     #[schemars(extend("enum" = contracts()))]
     pub(crate) contract: String,
-    /// The command that judges in place of docker-agent's models, program first.
+    /// Command that replaces a judging model of contract `docker_agent`: a list of program and arguments.
     pub(crate) judge: Option<Vec<String>>,
-    /// Its absolute path.
+    /// Absolute path of the file.
     pub(crate) path: PathBuf,
-    /// The plugin that the hooks belong to.
+    /// Plugin that owns the hooks, where the file names no owner. Excludes `agent` and `skill`. Hooks of an infer plugin are
+    /// named `PLUGIN:NAME`; hooks of Claude Code and Codex get the plugin's directory. Default: the operator.
     pub(crate) plugin: Option<String>,
-    /// The profile of its hooks. Default: the contract's.
+    /// Profile of the file's hooks, unless the file names one. Grants a profile with `granted_by = "operator"`; each command
+    /// still needs a consent. Default: the contract's.
     pub(crate) profile: Option<String>,
-    /// Settings of some of its hooks.
+    /// Settings of some of the file's hooks. Default: none.
     #[serde(default)]
     pub(crate) rule: Vec<RuleEntry>,
-    /// The skill that the hooks belong to.
+    /// Skill that owns the hooks, where the file names no owner. Excludes `agent` and `plugin`. Default: the operator.
     pub(crate) skill: Option<String>,
-    /// The user who owns the file; its hooks run in that user's dispatches only. Default: the operator, for all.
+    /// User whose own file it is, by uid or name. The hooks run in that user's dispatches alone. Default: the operator, for
+    /// all.
     pub(crate) user: Option<UserEntry>,
 }
 
@@ -296,21 +316,21 @@ pub(crate) struct HooksFileEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RuleEntry {
-    /// Selects hooks with this command: the line as in the file, a list's words as one line.
+    /// Selects hooks with this command: the line as the file has it; a list's words as one line, quoted where they must be.
     pub(crate) command: Option<String>,
-    /// Whether their output decides (`policy`) or only advises (`advisory`).
+    /// Whether the hooks decide, as `hook.kind`.
     #[schemars(extend("enum" = ["advisory", "policy", null]))]
     pub(crate) kind: Option<String>,
     /// Selects hooks with this name, as `hookjail hooks list` shows it.
     pub(crate) name: Option<String>,
-    /// The effect of a failure, instead of the file's.
+    /// Effect of a failure, as `hook.on_failure`. `open` needs a `point`.
     #[schemars(extend("enum" = ["contract", "closed", "open", null]))]
     pub(crate) on_failure: Option<String>,
     /// Selects hooks at this point, in the contract's spelling.
     pub(crate) point: Option<String>,
-    /// The profile of their runs, instead of the file's.
+    /// Profile of the hooks, granted by the rule as by `hooks_file.profile`.
     pub(crate) profile: Option<String>,
-    /// The wall-time limit, instead of the file's.
+    /// Wall time of the hooks.
     pub(crate) timeout: Option<Span>,
 }
 
@@ -318,9 +338,10 @@ pub(crate) struct RuleEntry {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HttpEntry {
-    /// The allowed URLs, each with everything below it.
+    /// URLs to which HTTP hooks may post, each with everything below it: of `http` or `https`, without user, query and
+    /// fragment.
     pub(crate) allow: Vec<String>,
-    /// The variables allowed in headers, each with the name of its `[[secret]]`.
+    /// Variables allowed in headers of HTTP hooks, each with the `name` of a `[[secret]]` that is no `pattern`.
     pub(crate) variables: BTreeMap<String, String>,
 }
 
@@ -328,20 +349,20 @@ pub(crate) struct HttpEntry {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ListsEntry {
-    /// In every mode.
+    /// Regular expressions of the commands that infer's hooks run in every mode of the agent. Default: read-only commands.
     pub(crate) all: Option<Vec<String>>,
-    /// In `auto`.
+    /// Regular expressions of further commands in the mode `auto`. Default: everything.
     pub(crate) auto: Option<Vec<String>>,
-    /// infer's own configuration file, for lists that are missing here: `tools.bash.mode.MODE.allow`.
+    /// Absolute path of infer's own configuration, for lists that these keys do not set: `tools.bash.mode.MODE.allow`.
     #[serde(deserialize_with = "value::some_path")]
     pub(crate) file: Option<PathBuf>,
-    /// The meaning of an entry: only a gate, or also consent where it names a program.
+    /// Whether an entry that names a program is consent to its commands, or only a gate. Default: `"gate"`.
     #[schemars(extend("enum" = ["consent", "gate", null]))]
     #[serde(deserialize_with = "value::listed")]
     pub(crate) listed: Option<String>,
-    /// In `plan`.
+    /// Regular expressions of further commands in the mode `plan`.
     pub(crate) plan: Option<Vec<String>>,
-    /// In `standard`.
+    /// Regular expressions of further commands in the mode `standard`.
     pub(crate) standard: Option<Vec<String>>,
 }
 
@@ -377,55 +398,57 @@ pub(crate) enum CommandWords {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HooksEntry {
-    /// The most calls of one uid a minute.
+    /// Maximum runs of each uid a minute.
     #[schemars(range(min = 1))]
     #[serde(deserialize_with = "value::calls_per_minute")]
     pub(crate) calls_per_minute: Option<u64>,
-    /// The cgroup (version 2) below which each run gets its own: `auto` for the one that the service manager delegates to the daemon,
-    /// if any, `none`, or an absolute path.
+    /// Cgroup (version 2) below which each run gets its own: an absolute path, `"none"`, or `"auto"` for the one that the
+    /// service manager delegates to the daemon, if any.
     #[serde(deserialize_with = "value::cgroup")]
     #[schemars(with = "String")]
     pub(crate) cgroup: CgroupPlace,
-    /// The processor time that the hooks of one uid have a minute: their first processes and the children that these
-    /// waited for.
+    /// Processor time of each uid's hooks a minute, more than 0: of their first processes and the children that these waited
+    /// for.
     #[serde(deserialize_with = "value::cpu_per_minute")]
     pub(crate) cpu_per_minute: Option<Span>,
-    /// Disables all hooks in dispatches.
+    /// Whether no configured hook runs and no hook config is read. Requests that bring their hook are served.
     pub disabled: bool,
-    /// The largest event: 1 KiB to 256 MiB.
+    /// Size of the largest event: 1 KiB to 256 MiB.
     #[serde(deserialize_with = "value::size::<_, 1024, { 256 << 20 }>")]
     pub(crate) event_max: Size,
-    /// The most bytes that the starts and ends of one uid's runs add to the journal a minute: 1 KiB at least.
+    /// Maximum bytes that starts and ends of each uid's runs add to the journal a minute: at least 1 KiB.
     #[serde(deserialize_with = "value::journal_per_minute")]
     pub(crate) journal_per_minute: Option<Size>,
-    /// The most hooks that run at once.
+    /// Maximum number of hooks that run at once, divided among uids.
     #[schemars(range(min = 1, max = 16384))]
     #[serde(deserialize_with = "value::number::<_, 1, 16384>")]
     pub(crate) max_concurrent: usize,
-    /// The most turns in a row that hooks may open under reyn; 0 = no limit.
+    /// Maximum of consecutive turns that hooks may open under reyn, by the loop valve. 0: no limit.
     pub max_hook_driven_turns: u32,
-    /// The most requests in the queue.
+    /// Maximum number of requests that wait for a place, divided among uids.
     pub(crate) max_queued: usize,
-    /// The instruction to runtimes at `max_hook_driven_turns`.
+    /// Recommendation of the reply at `hooks.max_hook_driven_turns`.
     #[serde(deserialize_with = "value::on_hook_turn_limit")]
     #[schemars(with = "String", extend("enum" = ["warn", "ask_user", "abort"]))]
     pub on_hook_turn_limit: OnLimit,
-    /// The user of a root daemon's hooks: `caller`, or `pool` for a uid of its own for each.
+    /// User of a root daemon's hooks: the caller, or with `pool` a uid of the run's own.
     #[serde(deserialize_with = "value::run_as")]
     #[schemars(with = "String", extend("enum" = ["caller", "pool"]))]
     pub(crate) run_as: RunAs,
-    /// The same for a profile, by its name, and for the profiles that extend it.
+    /// Values like `hooks.run_as` by profile, each for that profile and those that extend it; the nearest decides.
     #[serde(deserialize_with = "value::run_as_profiles")]
     #[schemars(with = "BTreeMap<String, String>", extend("additionalProperties" = { "enum": ["caller", "pool"] }))]
     pub(crate) run_as_profiles: BTreeMap<ProfileName, RunAs>,
-    /// The number of threads that start hooks, for each caller and set of filters.
+    /// Threads that start hooks, for each caller and set of filters.
     #[schemars(range(min = 1, max = 64))]
     #[serde(deserialize_with = "value::number::<_, 1, 64>")]
     pub spawners: usize,
-    /// The first and the last uid of the pool for a root daemon's hooks.
+    /// First and last uid of a root daemon's hooks, without 0: one uid for each running hook. Callers share none while there
+    /// are enough: at least `hooks.max_concurrent` for each. Nothing else assigns the default range.
     #[serde(deserialize_with = "value::uid_range")]
     pub(crate) uid_range: [u32; 2],
-    /// Directories at or below which a request may bind a workspace.
+    /// Directories at or below which a request may bind a workspace. With `[]`, none can be bound. Default: by the daemon's
+    /// user.
     #[serde(deserialize_with = "value::some_paths")]
     pub(crate) workspace_roots: Option<Vec<PathBuf>>,
 }
@@ -486,8 +509,8 @@ impl HooksEntry {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MetricsEntry {
-    /// The listen address: a loopback address with a port, such as `127.0.0.1:9464` or `[::1]:9464`. Default:
-    /// none.
+    /// Address where Prometheus scrapes metrics: a loopback address and a port, such as `127.0.0.1:9464` or `[::1]:9464`. Port
+    /// 0 is any free one, which the log has.
     #[serde(deserialize_with = "value::loopback")]
     #[schemars(with = "Option<String>")]
     pub(crate) listen: Option<SocketAddr>,
@@ -497,16 +520,16 @@ pub(crate) struct MetricsEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TracesEntry {
-    /// The collector, which takes OTLP over gRPC: `http://` and a loopback address with a port, such as `http://127.0.0.1:4317`.
-    /// Default: none.
+    /// OpenTelemetry collector that takes traces, as OTLP over gRPC: `http://`, a loopback address and a port, such as
+    /// `http://127.0.0.1:4317` or `http://[::1]:4317`.
     #[serde(deserialize_with = "traces::endpoint", serialize_with = "traces::url")]
     #[schemars(with = "Option<String>")]
     pub(crate) endpoint: Option<SocketAddr>,
-    /// The share of traces that is recorded, of those that begin in the daemon. Callers decide about theirs.
+    /// Share of recorded traces among all that begin in the daemon. Callers decide about theirs.
     #[schemars(range(min = 0.0, max = 1.0))]
     #[serde(deserialize_with = "traces::sample_ratio")]
     pub(crate) sample_ratio: f64,
-    /// The `service.name` of the spans.
+    /// The `service.name` of the spans: 1 to 255 bytes, no control characters.
     #[serde(deserialize_with = "traces::service_name")]
     pub(crate) service_name: String,
 }
@@ -521,29 +544,32 @@ impl Default for TracesEntry {
     }
 }
 
-/// Listener for clients of other hosts: TLS with certificates on both sides.
+/// Listener for clients of other machines: TLS with certificates on both sides.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct NetworkEntry {
-    /// PEM file with the daemon's certificate and its intermediate ones.
+    /// PEM file with the daemon's certificate, and with all between it and its authority.
     #[serde(deserialize_with = "value::some_plain_path")]
     pub(crate) certificate: Option<PathBuf>,
-    /// PEM file with the certificate authorities of clients.
+    /// PEM file with the authorities of clients' certificates. An authority may issue other certificates too: only listed names
+    /// are served.
     #[serde(deserialize_with = "value::some_plain_path")]
     pub(crate) client_ca: Option<PathBuf>,
-    /// Names in certificates, each with the user of this host that its holder is.
+    /// Name in certificates, with the user of this host that its holder is.
     pub(crate) clients: Vec<NetworkClientEntry>,
-    /// PEM file with lists of revoked client certificates.
+    /// PEM file with lists of revoked certificates, one for each authority between a client's certificate and `client_ca`. With
+    /// a list past its `nextUpdate` no client of that authority is served.
     #[serde(deserialize_with = "value::some_plain_path")]
     pub(crate) crl: Option<PathBuf>,
     /// PEM file with the private key of `certificate`, readable to its owner and group alone.
     #[serde(deserialize_with = "value::some_plain_path")]
     pub(crate) key: Option<PathBuf>,
-    /// Address and port, such as `0.0.0.0:7443`. Default: none.
+    /// Address and port, such as `0.0.0.0:7443`. Without the key nothing listens.
     pub(crate) listen: Option<String>,
-    /// Serve without TLS, on a loopback address: every local process can connect, hooks with network access too.
+    /// Whether to serve without TLS, on a loopback address. Every process of this machine can connect, hooks with network
+    /// access too.
     pub(crate) plaintext: bool,
-    /// The user that every client is without TLS.
+    /// User of this host that every client is without TLS, by uid or name.
     pub(crate) plaintext_user: Option<UserEntry>,
 }
 
@@ -551,8 +577,9 @@ pub(crate) struct NetworkEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct NotifyEntry {
-    /// The program that shows a notice: its absolute path and its arguments, to which title and text are added. Default:
-    /// `notify-send`, where a user's daemon finds it and a bus of the session.
+    /// Program that shows notices of hooks: its absolute path and arguments, to which title and text are added. Runs
+    /// unconfined, as the daemon's user, for at most 5 s. Default: `notify-send` of the daemon's `PATH`, if only root can
+    /// change it, where a bus of the session is found; root: none.
     #[serde(deserialize_with = "notify::command")]
     pub(crate) command: Option<Vec<String>>,
     /// Whether notices are shown.
@@ -582,11 +609,13 @@ pub(crate) struct NetworkClientEntry {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathsEntry {
-    /// The directory of scratch directories.
+    /// Directory of scratch directories. Default: root: `/run/hookjail`; others: `$XDG_RUNTIME_DIR/hookjail` if that directory
+    /// exists, else `run` in the state.
     #[serde(deserialize_with = "value::path", serialize_with = "value::shown")]
     #[schemars(with = "Option<PathBuf>")]
     pub runtime: PathBuf,
-    /// The directory of the allowlist and the journal.
+    /// Directory of the allowlist and the journal. Default: root: `/var/lib/hookjail`; others: `$XDG_STATE_HOME/hookjail`, else
+    /// `~/.local/state/hookjail`.
     #[serde(deserialize_with = "value::path", serialize_with = "value::shown")]
     #[schemars(with = "Option<PathBuf>")]
     pub state: PathBuf,
@@ -596,11 +625,13 @@ pub struct PathsEntry {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProfilesEntry {
-    /// The names of the profiles that are served. Default: all.
+    /// Names of the profiles that are served, which must exist. Others are refused as missing. Default: all.
     #[serde(deserialize_with = "value::some_profiles")]
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) allow: Option<Vec<ProfileName>>,
-    /// Directories of profiles, read in order. Default: `profiles` beside the default configuration, if it is there.
+    /// Directories of profiles, which must exist, read in order. A later profile replaces an earlier or shipped one of its
+    /// name. Default: root: `/etc/hookjail/profiles`; others: `$XDG_CONFIG_HOME/hookjail/profiles`, else
+    /// `~/.config/hookjail/profiles`; none where that is missing.
     #[serde(deserialize_with = "value::some_paths")]
     #[schemars(with = "Option<Vec<PathBuf>>")]
     pub(crate) dirs: Option<Vec<PathBuf>>,
@@ -617,15 +648,19 @@ impl ProfilesEntry {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EgressEntry {
-    /// Rules of `egress`, inside which each rule of a profile must lie. Default: any host.
+    /// Rules as in a profile's `egress`: the hosts that profiles may reach. A profile with `network = "outbound"`, or with a
+    /// rule outside of these, is not served. They bound HTTP hooks too. Default: any host.
     pub allow: Option<Vec<Egress>>,
-    /// A file with authorities that the daemon trusts beside the machine's, as a proxy may need it. Default: none.
+    /// Absolute path of a PEM file with further trusted authorities: for a proxy by TLS, and for requests of profiles.
     pub ca: Option<PathBuf>,
-    /// The hosts that are connected to without the proxy, beside this machine and addresses that are not public.
+    /// Hosts that are connected to without the proxy, by rules as in `egress.allow`. This machine and addresses that are not
+    /// public always are.
     pub direct: Vec<Egress>,
-    /// The proxy that connects to hosts: `http://HOST:PORT` or `https://HOST:PORT`. Default: none.
+    /// Proxy to named hosts: `http://HOST:PORT` or `https://HOST:PORT`. Used with `CONNECT`, and for rules with ` http` by
+    /// whole URLs.
     pub proxy: Option<String>,
-    /// The `name` of the `[[secret]]` `USER:PASSWORD` that the proxy requires. Default: none.
+    /// The `name` of a `[[secret]]` that is no `pattern`: the secret `USER:PASSWORD` that the proxy requires. A hook's own is
+    /// left out.
     pub proxy_secret: Option<String>,
 }
 
@@ -633,7 +668,8 @@ pub struct EgressEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunEntry {
-    /// Whether `hookjail run`, `dispatch` and `learn` may run hooks without a daemon.
+    /// Whether `hookjail run`, `dispatch` and `learn` may serve themselves where no daemon answers, and programs by `hookjail
+    /// serve --private`.
     pub private: bool,
 }
 
@@ -660,31 +696,33 @@ pub(crate) enum UserEntry {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerEntry {
-    /// The socket of the admin service. Default: beside `socket`.
+    /// Socket where the operator administers the daemon, with mode 0600; not `server.socket`. Default: beside `server.socket`,
+    /// with `-admin` in its name: `/run/hookjail/hookjail-admin.sock`.
     #[serde(
         deserialize_with = "value::some_path",
         serialize_with = "value::some_shown"
     )]
     pub admin_socket: Option<PathBuf>,
-    /// Users who may call, beside the daemon's own user. Default: the members of the group `hookjail`, where the daemon runs as root and
-    /// the group exists.
+    /// Permitted callers besides the daemon's own user: uids, names of users, `@` with the name of a group. Default: root:
+    /// `["@hookjail"]` where that group exists; others: `[]`.
     pub(crate) callers: Option<Vec<UserEntry>>,
-    /// The time that running hooks have at shutdown.
+    /// Time for running hooks at shutdown. With the shipped units well below `TimeoutStopSec` (30 s).
     pub drain: Span,
-    /// The most bytes that all requests in work hold: their messages, and the kept output of their hooks. Default: 512 MiB,
-    /// or four times `hooks.event_max`, if that is more.
+    /// Memory of requests in progress, with their messages and the kept output of their hooks, divided among uids. At least 16
+    /// MiB and four times `hooks.event_max`. Default: `"512MiB"`, or four times `hooks.event_max` if that is more.
     pub(crate) max_bytes_in_flight: Option<Size>,
-    /// The most connections of all callers together.
+    /// Maximum number of connections of permitted callers, divided among uids.
     #[schemars(range(min = 1, max = 65536))]
     #[serde(deserialize_with = "value::number::<_, 1, 65536>")]
     pub(crate) max_connections: usize,
-    /// The socket of callers.
+    /// Socket where the daemon listens. A socket that systemd passes wins. Default: root: `/run/hookjail/hookjail.sock`;
+    /// others: `$XDG_RUNTIME_DIR/hookjail/hookjail.sock`.
     #[serde(
         deserialize_with = "value::some_path",
         serialize_with = "value::some_shown"
     )]
     pub(crate) socket: Option<PathBuf>,
-    /// The mode of the callers' socket.
+    /// Mode of the callers' socket.
     #[serde(
         deserialize_with = "value::socket_mode",
         serialize_with = "value::octal"

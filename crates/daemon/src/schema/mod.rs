@@ -82,4 +82,6 @@ fn sorted(value: Value) -> Value {
 }
 
 #[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod tests;

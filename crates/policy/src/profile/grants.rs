@@ -38,40 +38,43 @@ const HIDDEN_ONLINE: [&str; 11] = [
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FilesSection {
-    /// Names in the workspace that are there and cannot be opened, with one `*` in each at most. In the place of the parent's.
+    /// Names of files and directories of the workspace that cannot be opened, with one `*` in each at most. Replaces the
+    /// parent's list. Default: nothing, and with a network `*.jks`, `*.key`, `*.keystore`, `*.p12`, `*.pem`, `*.pfx`, `.env*`,
+    /// `.netrc`, `credentials*.json`, `id_*`, `service-account*.json`.
     // Left out where nothing is hidden without it, so that profiles without it keep their digests.
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<Vec<String>>,
-    /// Grants that a request can narrow.
+    /// Grants that a request can narrow. No link on the way is followed.
     #[schemars(with = "Vec<NamedEntry>")]
     named: Vec<NamedGrant>,
-    /// What stays read-only in a workspace that `named` makes writable: paths below `${workspace}`. One that ends in `/` is a
-    /// directory, and is made where it is missing.
+    /// Paths below `${workspace}` that stay read-only and keep their name, against grants of `files.named`. One that ends in
+    /// `/` is a directory, made where its parent exists. A missing file, a symbolic link and a file with a second name are
+    /// refused (`POLICY_UNENFORCEABLE`). Needs a mount namespace. Default: nothing.
     // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[schemars(with = "Vec<String>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     read_only: Vec<ReadOnlyPath>,
-    /// Directories in whose places hooks see files of their own that last, beside what is granted there: below `${home}`, or
-    /// absolute. With `state` alone.
+    /// With `state`, directories replaced by files that last: at most 32, absolute, `${home}`, or below it. Default: nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     state: Vec<String>,
-    /// Grants of the system's files, which programs need to start.
+    /// Grants of system files, which programs need to start and requests do not narrow. Links are followed.
     #[schemars(with = "Vec<SystemEntry>")]
     system: Vec<SystemGrant>,
-    /// Files among what is granted that are closed where they hold a token or a password: paths below `${home}`, or absolute. A `*`
-    /// stands for one name.
+    /// Granted files that are closed where they hold a token or a password, also in a comment: `token = "…"`,
+    /// `https://name:password@host`. Paths are absolute or below `${home}`, with `*` for whole names. In a granted directory
+    /// this takes mounts. Default: nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tokens: Vec<String>,
-    /// Places of transcripts, of which a hook reads what its event names: paths below `${home}`, or absolute, whose last names are
-    /// `*`. None under a profile with a network.
+    /// Places of readable transcripts: paths that end in `/*`, absolute or below `${home}`. None under a profile with a
+    /// network. Default: nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     transcripts: Vec<String>,
-    /// Paths below `${workspace}` that stay as they are where `named` makes it writable, whether they exist or not. One that ends in
-    /// `/` is a directory. What is missing cannot be made.
+    /// Paths below `${workspace}` that stay as they are, whether they exist or not. One that ends in `/` is a directory.
+    /// Default: nothing.
     #[schemars(with = "Vec<String>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unchanged: Vec<ReadOnlyPath>,
-    /// Paths under `unchanged` and `read_only` of what it extends that this profile does not keep.
+    /// Paths of the parent's `files.unchanged` and `files.read_only` to give up. Default: none.
     #[schemars(with = "Vec<String>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unset: Vec<ReadOnlyPath>,
@@ -480,17 +483,17 @@ struct NamedGrant(GrantEntry);
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct NamedEntry {
-    /// An absolute path, or one of `${workspace}`, `${source}`, `${home}` and `${cache}`, or a path below that.
+    /// Absolute path, or `${workspace}`, `${source}`, `${home}`, `${cache}`, or a path below one of these.
     path: String,
-    /// The access.
+    /// Access to the path.
     access: Access,
-    /// The file is made where it is absent, empty and for its user alone; with `access = "write-file"`.
+    /// Whether a missing file is made, empty and for its user alone; with `access = "write-file"`. Default: `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     create: bool,
-    /// The grant falls away where no workspace, or no source, is bound.
+    /// Whether the grant is dropped where no workspace, or no source, is bound. Default: `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     if_bound: bool,
-    /// The path may be missing.
+    /// Whether the path may be missing. Default: `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
 }
@@ -619,11 +622,12 @@ struct SystemGrant(GrantEntry);
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SystemEntry {
-    /// An absolute path, or one below `${home}`. The last part of an absolute one may have one `*`, which stands for any letters: it grants each entry of that name that exists when a run begins.
+    /// Path, absolute or below `${home}`. The last part of an `optional` absolute path may have one `*`: each such entry at the
+    /// start of a run is granted.
     path: String,
-    /// The access; not `write`.
+    /// Access to the path, never `"write"`.
     access: Access,
-    /// The path may be missing on a host.
+    /// Whether a host may lack the path. Default: `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
 }

@@ -48,48 +48,53 @@ use super::{
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Profile of hookjail")]
 pub struct ProfileFile {
-    /// In one line, what it is for.
+    /// Purpose of the profile, in one line.
     description: String,
-    /// The hosts that a hook can reach under `network = "named"`, each with a port: `example.org:443` (TLS), `*.example.org:443`,
-    /// `127.0.0.1:4318 http`, `git.example.org:22 any`.
+    /// Hosts with ports that a hook can reach, with `network = "named"` alone: at most 512, such as `example.org:443` (TLS),
+    /// `*.example.org:443`, `127.0.0.1:4318 http`, `git.example.org:22 any`. Lists of parents add up. Default: none.
     // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     egress: Vec<Egress>,
-    /// The base profile, and the parts that are added to it.
+    /// Name of the profile to start from, or a list of it and of parts that are added. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     extends: Option<Extends>,
-    /// Whether it is a part, of which profiles are composed, and not a profile.
+    /// Whether the file is a part, not a profile. Default: `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     part: bool,
-    /// Who can select it.
+    /// Requests that can name the profile.
     granted_by: Option<GrantedBy>,
-    /// Whether modes, owners, times and extended attributes can be changed.
+    /// Whether modes, owners, times and extended attributes can be changed: in containers of grants, elsewhere of all files of
+    /// the hook's user.
     metadata: Option<Metadata>,
     /// Network access of a hook.
     network: Option<Network>,
-    /// Whether notices are shown for which the hook's programs ask: `notify-send` and players of sounds.
+    /// Whether notices are shown for which the hook's programs ask: `notify-send` and players of sounds. Takes `view = "own"`.
+    /// Default: `false`.
     // Left out where it is false, so that profiles without it keep their digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     notify: Option<bool>,
-    /// Processes and threads that a hook may start.
+    /// Processes and threads that a hook may start. `execve` in place is always allowed.
     spawn: Option<Spawn>,
-    /// The hooks that share files at the paths of `files.state`, and temporary files of a session.
+    /// The hooks that share files that last, of one caller and profile. Takes `view = "own"`. Default: none.
     // Left out where there is none, so that profiles without it keep their digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<StateScope>,
-    /// The requests of HTTP that the daemon makes by TLS in a hook's place, with secrets that the hook does not have.
+    /// Requests that the daemon makes by TLS in a hook's place, with secrets that the hook does not have; with `network =
+    /// "named"` alone. Lists of parents add up. Default: none.
     // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     requests: Vec<RequestRule>,
-    /// The file system and the processes that a hook sees.
+    /// File system and processes that a hook sees. Default: `"machine"`.
     // Left out where it is the machine's, so that profiles without it keep their digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     view: Option<HookView>,
-    /// The number of interpreters, started and confined ahead, that wait for the next runs of a bash, Python or Node.js command.
+    /// Number of interpreters, started and confined ahead, that wait for the next runs of each bash, Python or Node.js command:
+    /// 0 to 8. Default: `0`; shipped profiles have 1.
     // Left out where it is 0, so that the digests of profiles without it stay the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     warm: Option<u32>,
-    /// The working directory where the request names none.
+    /// Working directory at the start, unless the request names one. `"workspace"` needs an unconditional grant of
+    /// `${workspace}`.
     working_dir: Option<WorkingDir>,
     /// Axes that must be enforced, and axes that are only reported.
     #[serde(default)]
@@ -536,9 +541,9 @@ enum Extends {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct AxesSection {
-    /// Axes that must be enforced; otherwise the run is refused.
+    /// Axes whose lack refuses the run.
     required: Vec<Axis>,
-    /// Axes that are reported where they are not enforced.
+    /// Axes whose lack is reported. Both lists together name all fourteen.
     wanted: Vec<Axis>,
 }
 
@@ -595,22 +600,24 @@ impl AxesSection {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct EnvironmentSection {
-    /// Names that a request may set: exact, or a prefix followed by `*`.
+    /// Variables that a request may set: names, or prefixes and `*`.
     allow: Vec<String>,
-    /// Whether a request's `PATH` goes before that of the profile, as far as its directories lie in grants to execute.
+    /// Whether a request may set `PATH`. Its directories that lie in grants to execute come before the profile's, and any that
+    /// would replace an interpreter last. Default: `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller_path: Option<bool>,
-    /// The value of `HOME`.
+    /// Value of `HOME`. Default: `"scratch"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     home: Option<Home>,
-    /// `PATH`: absolute directories, or such below `${home}` or `${cache}`.
+    /// `PATH`, and the search path for programs without a slash: at least one directory, absolute, or below `${home}` or
+    /// `${cache}`.
     path: Vec<String>,
     /// Variables that the profile sets. A value may begin with `${home}` or `${cache}`.
     set: BTreeMap<String, String>,
-    /// Variables that what it extends sets, and this does not.
+    /// Inherited variables that this profile does not set. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unset: Vec<String>,
-    /// Variables that the profile sets where `network` is `"none"`, unless `set` has them.
+    /// Variables that the profile sets where `network` is `"none"`, unless `environment.set` has them. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     without_network: BTreeMap<String, String>,
 }
@@ -621,8 +628,7 @@ struct EnvironmentSection {
 enum Home {
     /// The scratch directory.
     Scratch,
-    /// The home of the daemon's user, of which no file is granted by that; the scratch directory where hooks have users of their
-    /// own.
+    /// `${home}`, of which this grants no file; the scratch directory where hooks have users of their own.
     User,
 }
 
@@ -726,37 +732,39 @@ impl EnvironmentSection {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct LimitsSection {
-    /// `RLIMIT_AS`.
+    /// `RLIMIT_AS`: a size, or `"none"`.
     address_space: Option<OptionalSize>,
-    /// Processor time of all processes of the run together, as a number of processors, where a cgroup can be had. Default: no
-    /// limit.
+    /// Processor time of a run with a cgroup: a number of processors from 0.01 to 1000, or `"none"`. Default: `"none"`.
     // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<OptionalCpus>,
-    /// The bytes that a run sends to the hosts of `egress` at most, all connections together. Default: no limit.
+    /// Bytes that a run sends to the hosts of `egress`, all connections together: a size, or `"none"`. Default: `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     egress_bytes: Option<OptionalSize>,
-    /// The connections that a run makes to the hosts of `egress` at most: 1 to 4096. Default: 256.
+    /// Connections of a run to the hosts of `egress`: 1 to 4096. Default: `256`.
     #[serde(skip_serializing_if = "Option::is_none")]
     egress_connections: Option<u32>,
-    /// `RLIMIT_FSIZE`.
+    /// `RLIMIT_FSIZE`: a size.
     file_size: Option<Size>,
-    /// The memory of all processes of the run together, where a cgroup can be had.
+    /// Memory of a run with a cgroup, files in memory included: a size of at least 16MiB, or `"none"`. More ends the run
+    /// (`OUT_OF_MEMORY`).
     memory: Option<OptionalSize>,
-    /// The treatment of a hook that prints more than `output`.
+    /// Treatment of a hook that prints more than `limits.output`.
     on_limit: Option<OnOutputLimit>,
     /// `RLIMIT_NOFILE`, at least 16.
     open_files: Option<u64>,
-    /// The most bytes that are kept of each stream.
+    /// Size of the kept output, of each stream.
     output: Option<Size>,
-    /// The size of all files in the scratch directory together, which is then a file system in memory of the run's own. At least
-    /// 64KiB, at most 1024GiB. Default: no limit; in containers, `file_size`.
+    /// Size of all files in the scratch directory together: 64KiB to 1024GiB, or `"none"`. With a size the directory is a file
+    /// system in memory. Default: `"none"`, and in containers `limits.file_size`, at most 1GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     scratch: Option<OptionalSize>,
-    /// The number of files, directories, links and further names in the scratch directory. Default: one for each 4KiB of `scratch`.
+    /// Number of files, directories and links in the scratch directory, each name of a file counted: at least 1. With
+    /// `limits.scratch` alone. Default: one for each 4KiB of the size.
     #[serde(skip_serializing_if = "Option::is_none")]
     scratch_files: Option<u64>,
-    /// `RLIMIT_NPROC` under a root daemon, and the limit of a cgroup, where one can be had.
+    /// `RLIMIT_NPROC` under a root daemon whose hooks have uids of their own, and the limit of the cgroup, with one: at least
+    /// 1.
     tasks: Option<u64>,
 }
 
@@ -957,7 +965,7 @@ fn scratch_limits(
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct OutputSection {
-    /// Whether registered secrets are redacted in replies.
+    /// Whether registered secrets are redacted from replies. Default: `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     redact: Option<bool>,
 }
@@ -971,9 +979,9 @@ impl OutputSection {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct TimeSection {
-    /// The limit where nothing names one.
+    /// Time if unset in request and contract.
     default: Option<Span>,
-    /// The largest limit; more is refused.
+    /// Maximum time; a request for more is refused.
     maximum: Option<Span>,
 }
 

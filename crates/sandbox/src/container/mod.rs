@@ -35,9 +35,9 @@ use crate::{
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuntimeKind {
-    /// crun.
+    /// The command line of crun.
     Crun,
-    /// runc.
+    /// The command line of runc.
     Runc,
 }
 

@@ -1,0 +1,18 @@
+//! Generated sections of the documents.
+
+use std::{env, fs, path::Path};
+
+/// Compares the section of a page between the markers of this name with a text. With `UPDATE_DOCS=1` the section is written instead.
+pub(crate) fn assert_section(page: &str, name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/{page}.md"));
+    let kept = fs::read_to_string(&path).unwrap();
+    let [begin, end] = ["begin", "end"].map(|edge| format!("<!-- {name}: {edge} -->"));
+    let (before, rest) = kept.split_once(&begin).unwrap_or_else(|| panic!("{begin}"));
+    let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{end}"));
+    let new = format!("{before}{begin}\n\n{text}\n{end}{after}");
+    if env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        fs::write(path, new).unwrap();
+    } else {
+        assert_eq!(kept, new, "run this test with UPDATE_DOCS=1");
+    }
+}
