@@ -11,254 +11,9 @@ struct Table {
     form: Form,
     /// The key of the TOML table. Keys below it have no rows in tables of keys above it.
     above: &'static str,
-    /// Key, phrase of its row, and target.
-    links: &'static [(&'static str, &'static str, &'static str)],
+    /// Lines of a key and a link, whose text is a phrase of the key's row.
+    links: &'static str,
 }
-
-/// The generated tables.
-const TABLES: &[Table] = &[
-    Table {
-        page: "configuration",
-        form: Form::Config,
-        above: "",
-        links: &[
-            (
-                "audit.capture",
-                "redaction of registered secrets",
-                "#secrets",
-            ),
-            ("audit.fsync", "synced to disk", "#the-journal"),
-            ("audit.readers", "listed", "#lists-of-users"),
-            (
-                "backends.order",
-                "Backends in order of preference",
-                "#backends",
-            ),
-            (
-                "consent.accept_hooks",
-                "variables of the environment",
-                "#environment-variables",
-            ),
-            (
-                "consent.operators",
-                "answer for the operator",
-                "#questions-to-the-operator",
-            ),
-            ("consent.runtime", "`ConsentService`", "api.md#consent"),
-            ("[container]", "backend `container`", "#containers"),
-            ("egress.allow", "Rules", "profiles.md#hosts-by-name"),
-            ("egress.allow", "HTTP hooks", "#http-hooks"),
-            (
-                "egress.ca",
-                "requests",
-                "profiles.md#requests-with-a-secret",
-            ),
-            ("egress.proxy", "named hosts", "profiles.md#hosts-by-name"),
-            ("[[hook]]", "Options of a command", "#hooks"),
-            ("hooks.calls_per_minute", "runs of each uid", "api.md#rates"),
-            ("hooks.cgroup", "Cgroup", "#limits-by-cgroups"),
-            (
-                "hooks.max_concurrent",
-                "divided among uids",
-                "api.md#places",
-            ),
-            (
-                "hooks.max_hook_driven_turns",
-                "loop valve",
-                "runtimes/reyn.md#the-loop-valve",
-            ),
-            ("hooks.max_queued", "divided among uids", "api.md#places"),
-            (
-                "hooks.run_as",
-                "User of a root daemon's hooks",
-                "#users-of-hooks",
-            ),
-            (
-                "hooks.workspace_roots",
-                "by the daemon's user",
-                "#workspaces",
-            ),
-            ("[[hooks_file]]", "Hook config", "#hook-configs"),
-            ("http.allow", "HTTP hooks", "#http-hooks"),
-            ("infer.all", "infer's hooks", "runtimes/infer.md#the-list"),
-            (
-                "infer.listed",
-                "consent",
-                "runtimes/infer.md#the-list-as-consent",
-            ),
-            (
-                "metrics.listen",
-                "metrics",
-                "operations.md#prometheus-and-grafana",
-            ),
-            ("[network]", "Listener", "network.md"),
-            ("notify.command", "notices of hooks", "profiles.md#notices"),
-            (
-                "profiles.dirs",
-                "Directories of profiles",
-                "#files-of-profiles",
-            ),
-            ("[[secret]]", "Value to redact", "#secrets"),
-            ("server.admin_socket", "administers", "#reload"),
-            ("server.callers", "Permitted callers", "#lists-of-users"),
-            (
-                "server.max_bytes_in_flight",
-                "divided among uids",
-                "api.md#limits",
-            ),
-            (
-                "server.max_connections",
-                "divided among uids",
-                "api.md#limits",
-            ),
-            ("traces.endpoint", "traces", "operations.md#traces"),
-        ],
-    },
-    Table {
-        page: "configuration",
-        form: Form::Config,
-        above: "container",
-        links: &[("container.root", "Root file system", "#a-root-of-their-own")],
-    },
-    Table {
-        page: "configuration",
-        form: Form::Config,
-        above: "hook",
-        links: &[
-            (
-                "hook.builtin",
-                "Built-in hook",
-                "runtimes/docker-agent.md#built-in-hooks",
-            ),
-            (
-                "hook.command",
-                "contract's shell or split into words",
-                "contracts.md#command-lines",
-            ),
-            ("hook.contract", "Contract", "contracts.md"),
-            ("hook.env", "Variables", "#variables-of-a-configured-hook"),
-            (
-                "hook.on_failure",
-                "Effect of a failure",
-                "contracts.md#what-a-failure-does",
-            ),
-            (
-                "hook.template_push",
-                "reyn's scheme",
-                "runtimes/reyn.md#template_push",
-            ),
-        ],
-    },
-    Table {
-        page: "configuration",
-        form: Form::Config,
-        above: "hooks_file",
-        links: &[
-            (
-                "hooks_file.base",
-                "relative paths in its commands",
-                "contracts.md#command-lines",
-            ),
-            (
-                "hooks_file.judge",
-                "judging model",
-                "runtimes/docker-agent.md#models-that-judge",
-            ),
-            (
-                "hooks_file.plugin",
-                "plugin's directory",
-                "contracts.md#variables-that-say-where-things-are",
-            ),
-            (
-                "[[hooks_file.rule]]",
-                "Settings of some of the file's hooks",
-                "#rules-for-hooks-of-a-file",
-            ),
-            ("hooks_file.user", "own file", "#users-own-hook-configs"),
-        ],
-    },
-    Table {
-        page: "configuration",
-        form: Form::Config,
-        above: "hooks_file.rule",
-        links: &[],
-    },
-    Table {
-        page: "configuration",
-        form: Form::Config,
-        above: "secret",
-        links: &[],
-    },
-    Table {
-        page: "network",
-        form: Form::Config,
-        above: "network",
-        links: &[("network.plaintext", "without TLS", "#without-tls")],
-    },
-    Table {
-        page: "profiles",
-        form: Form::Profile,
-        above: "",
-        links: &[
-            ("egress", "Hosts with ports", "#hosts-by-name"),
-            (
-                "environment.caller_path",
-                "would replace an interpreter",
-                "configuration.md#interpreters-that-path-finds",
-            ),
-            ("extends", "parts", "#parts"),
-            ("files.hidden", "cannot be opened", "#hidden-files"),
-            (
-                "files.read_only",
-                "a mount namespace",
-                "nesting.md#mounts-of-a-hooks-own",
-            ),
-            ("files.state", "files that last", "#files-that-last"),
-            (
-                "files.named.create",
-                "a missing file is made",
-                "#files-to-add-to",
-            ),
-            ("files.transcripts", "transcripts", "#transcripts"),
-            (
-                "files.unchanged",
-                "stay as they are",
-                "#what-agents-and-editors-obey",
-            ),
-            (
-                "limits.cpus",
-                "with a cgroup",
-                "configuration.md#limits-by-cgroups",
-            ),
-            (
-                "limits.memory",
-                "with a cgroup",
-                "configuration.md#limits-by-cgroups",
-            ),
-            (
-                "limits.scratch",
-                "the scratch directory",
-                "#a-scratch-directory-of-limited-size",
-            ),
-            ("notify", "notices", "#notices"),
-            ("output.redact", "redacted from replies", "#output"),
-            (
-                "[[requests]]",
-                "Requests that the daemon makes",
-                "#requests-with-a-secret",
-            ),
-            ("state", "files that last", "#files-that-last"),
-            ("view", "A view of the run's own", "#a-view-of-its-own"),
-            ("warm", "wait for the next runs", "#processes-that-wait"),
-        ],
-    },
-    Table {
-        page: "profiles",
-        form: Form::Profile,
-        above: "requests",
-        links: &[],
-    },
-];
 
 /// Returns a schema without `$ref` and without the choice of `null`.
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
@@ -276,7 +31,7 @@ fn members(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Returns default and meaning of a key.
+/// Returns the cells of a key's default and meaning.
 fn cells(root: &Value, property: &Value, is_required: bool) -> String {
     let inner = resolved(root, property);
     let items = resolved(root, &inner["items"]);
@@ -285,6 +40,7 @@ fn cells(root: &Value, property: &Value, is_required: bool) -> String {
         (Some((meaning, default)), _) => (meaning.to_owned(), default.trim_end_matches('.').into()),
         (None, _) if is_required => (text, "required".to_owned()),
         (None, Value::Null) => (text, String::new()),
+        (None, _) if inner["properties"].is_object() => (text, String::new()),
         (None, default) => (text, format!("`{default}`")),
     };
     for value in members(&inner["oneOf"]) {
@@ -331,7 +87,7 @@ fn add_rows(
         } else if !inner["properties"].is_object() {
             rows.push(row(&key));
         } else if is_elsewhere {
-            rows.push((format!("[{key}]"), row(&key).1));
+            rows.push(row(&format!("[{key}]")));
         }
         let below = [inner, items]
             .into_iter()
@@ -357,11 +113,13 @@ fn the_tables_in_the_docs_are_those_of_the_schemas() {
         }
         let mut rows = Vec::new();
         add_rows(&root, table.above, schema, &tables, &mut rows);
-        for (key, phrase, target) in table.links {
+        for line in table.links.lines() {
+            let (key, link) = line.split_once(' ').unwrap();
+            let (phrase, _) = link[1..].split_once("](").unwrap();
             let row = rows.iter_mut().find(|(known, _)| known == key);
             let (_, cells) = row.unwrap_or_else(|| panic!("{key}"));
             assert!(cells.contains(phrase), "{key}: {phrase}: {cells}");
-            *cells = cells.replacen(phrase, &format!("[{phrase}]({target})"), 1);
+            *cells = cells.replacen(phrase, link, 1);
         }
         let rows = rows
             .iter()
@@ -372,3 +130,132 @@ fn the_tables_in_the_docs_are_those_of_the_schemas() {
         assert_section(table.page, name.trim_end(), &format!("{head}{rows}"));
     }
 }
+
+/// The generated tables.
+const TABLES: &[Table] = &[
+    Table {
+        page: "configuration",
+        form: Form::Config,
+        above: "",
+        links: "\
+audit.capture [redaction of registered secrets](#secrets)
+audit.fsync [synced to disk](#the-journal)
+audit.readers [listed](#lists-of-users)
+backends.order [Backends in order of preference](#backends)
+consent.accept_hooks [variables of the environment](#environment-variables)
+consent.operators [answer for the operator](#questions-to-the-operator)
+consent.runtime [`ConsentService`](api.md#consent)
+[container] [backend `container`](#containers)
+egress.allow [Rules](profiles.md#hosts-by-name)
+egress.allow [HTTP hooks](#http-hooks)
+egress.ca [requests](profiles.md#requests-with-a-secret)
+egress.proxy [named hosts](profiles.md#hosts-by-name)
+[[hook]] [Options of a command](#hooks)
+hooks.calls_per_minute [runs of each uid](api.md#rates)
+hooks.cgroup [Cgroup](#limits-by-cgroups)
+hooks.max_concurrent [divided among uids](api.md#places)
+hooks.max_hook_driven_turns [loop valve](runtimes/reyn.md#the-loop-valve)
+hooks.max_queued [divided among uids](api.md#places)
+hooks.run_as [User of a root daemon's hooks](#users-of-hooks)
+hooks.workspace_roots [by the daemon's user](#workspaces)
+[[hooks_file]] [Hook config](#hook-configs)
+http.allow [HTTP hooks](#http-hooks)
+infer.all [infer's hooks](runtimes/infer.md#the-list)
+infer.listed [consent](runtimes/infer.md#the-list-as-consent)
+metrics.listen [metrics](operations.md#prometheus-and-grafana)
+[network] [Listener](network.md)
+notify.command [notices of hooks](profiles.md#notices)
+profiles.dirs [Directories of profiles](#files-of-profiles)
+[[secret]] [Value to redact](#secrets)
+server.admin_socket [administers](#reload)
+server.callers [Permitted callers](#lists-of-users)
+server.max_bytes_in_flight [divided among uids](api.md#limits)
+server.max_connections [divided among uids](api.md#limits)
+traces.endpoint [traces](operations.md#traces)
+",
+    },
+    Table {
+        page: "configuration",
+        form: Form::Config,
+        above: "container",
+        links: "\
+container.root [Root file system](#a-root-of-their-own)
+",
+    },
+    Table {
+        page: "configuration",
+        form: Form::Config,
+        above: "hook",
+        links: "\
+hook.builtin [Built-in hook](runtimes/docker-agent.md#built-in-hooks)
+hook.command [contract's shell or split into words](contracts.md#command-lines)
+hook.contract [Contract](contracts.md)
+hook.env [Variables](#variables-of-a-configured-hook)
+hook.on_failure [Effect of a failure](contracts.md#what-a-failure-does)
+hook.template_push [reyn's scheme](runtimes/reyn.md#template_push)
+",
+    },
+    Table {
+        page: "configuration",
+        form: Form::Config,
+        above: "hooks_file",
+        links: "\
+hooks_file.base [relative paths in its commands](contracts.md#command-lines)
+hooks_file.judge [judging model](runtimes/docker-agent.md#models-that-judge)
+hooks_file.plugin [plugin's directory](contracts.md#variables-that-say-where-things-are)
+[[hooks_file.rule]] [Settings of some of the file's hooks](#rules-for-hooks-of-a-file)
+hooks_file.user [own file](#users-own-hook-configs)
+",
+    },
+    Table {
+        page: "configuration",
+        form: Form::Config,
+        above: "hooks_file.rule",
+        links: "",
+    },
+    Table {
+        page: "configuration",
+        form: Form::Config,
+        above: "secret",
+        links: "",
+    },
+    Table {
+        page: "network",
+        form: Form::Config,
+        above: "network",
+        links: "\
+network.plaintext [without TLS](#without-tls)
+",
+    },
+    Table {
+        page: "profiles",
+        form: Form::Profile,
+        above: "",
+        links: "\
+egress [Hosts with ports](#hosts-by-name)
+environment.caller_path [would replace an interpreter](configuration.md#interpreters-that-path-finds)
+extends [parts](#parts)
+files.hidden [cannot be opened](#hidden-files)
+files.read_only [a mount namespace](nesting.md#mounts-of-a-hooks-own)
+files.state [files that last](#files-that-last)
+files.named.create [a missing file is made](#files-to-add-to)
+files.transcripts [transcripts](#transcripts)
+files.unchanged [stay as they are](#what-agents-and-editors-obey)
+limits.cpus [with a cgroup](configuration.md#limits-by-cgroups)
+limits.memory [with a cgroup](configuration.md#limits-by-cgroups)
+limits.scratch [the scratch directory](#a-scratch-directory-of-limited-size)
+notify [notices](#notices)
+output.redact [redacted from replies](#output)
+[[requests]] [Requests that the daemon makes](#requests-with-a-secret)
+state [files that last](#files-that-last)
+view [A view of the run's own](#a-view-of-its-own)
+warm [wait for the next runs](#processes-that-wait)
+",
+    },
+    Table {
+        page: "profiles",
+        form: Form::Profile,
+        above: "requests",
+        links: "",
+    },
+];

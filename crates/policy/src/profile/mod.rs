@@ -75,7 +75,7 @@ pub struct ProfileFile {
     notify: Option<bool>,
     /// Processes and threads that a hook may start. `execve` in place is always allowed.
     spawn: Option<Spawn>,
-    /// The hooks that share files that last, of one caller and profile. Takes `view = "own"`. Default: none.
+    /// Hooks that share files that last, of one caller and profile. Takes `view = "own"`. Default: none.
     // Left out where there is none, so that profiles without it keep their digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<StateScope>,
@@ -541,9 +541,9 @@ enum Extends {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct AxesSection {
-    /// Axes whose lack refuses the run.
+    /// Axes without which a run is refused.
     required: Vec<Axis>,
-    /// Axes whose lack is reported. Both lists together name all fourteen.
+    /// Axes whose absence is reported. Both lists together name all fourteen.
     wanted: Vec<Axis>,
 }
 
