@@ -411,7 +411,7 @@ pub struct HooksEntry {
     /// for.
     #[serde(deserialize_with = "value::cpu_per_minute")]
     pub(crate) cpu_per_minute: Option<Span>,
-    /// Whether no configured hook runs and no hook config is read. Requests that bring their hook are served.
+    /// Disables configured hooks: none runs, and no hook config is read. Requests that bring their hook are served.
     pub disabled: bool,
     /// Size of the largest event: 1 KiB to 256 MiB.
     #[serde(deserialize_with = "value::size::<_, 1024, { 256 << 20 }>")]
@@ -654,7 +654,7 @@ pub struct EgressEntry {
     /// Absolute path of a PEM file with further trusted authorities: for a proxy by TLS, and for requests of profiles.
     pub ca: Option<PathBuf>,
     /// Hosts that are connected to without the proxy, by rules as in `egress.allow`. This machine and addresses that are not
-    /// public always are.
+    /// public are always among them.
     pub direct: Vec<Egress>,
     /// Proxy to named hosts: `http://HOST:PORT` or `https://HOST:PORT`. Used with `CONNECT`, and for rules with ` http` by
     /// whole URLs.
