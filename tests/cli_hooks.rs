@@ -82,8 +82,13 @@ fn a_bad_file_fails_and_names_file_entry_and_field() {
     assert_eq!(shown.status.code(), Some(1));
     let expected = format!("hookjail: {file}: `hooks[0]`: `exce` is not a key here");
     assert!(stderr(&shown).starts_with(&expected), "{}", stderr(&shown));
-    assert_eq!(told.status.code(), Some(1));
-    assert!(json(&told)[0]["error"].as_str().unwrap().contains("`exce`"));
+    assert_eq!(as_json.status.code(), Some(1));
+    assert!(
+        json(&as_json)[0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("`exce`")
+    );
 }
 
 #[test]
