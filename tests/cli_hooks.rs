@@ -83,7 +83,12 @@ fn a_bad_file_fails_and_names_file_entry_and_field() {
     let expected = format!("hookjail: {file}: `hooks[0]`: `exce` is not a key here");
     assert!(stderr(&shown).starts_with(&expected), "{}", stderr(&shown));
     assert_eq!(as_json.status.code(), Some(1));
-    assert!(json(&as_json)[0]["error"].as_str().unwrap().contains("`exce`"));
+    assert!(
+        json(&as_json)[0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("`exce`")
+    );
 }
 
 #[test]

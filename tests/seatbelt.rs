@@ -34,7 +34,6 @@ use serde_json::Value;
 const CASES: usize = 10_000;
 
 /// The number of the paths around one that are asked about where everything is.
-
 const NEAREST: usize = 2;
 
 #[test]
@@ -242,9 +241,9 @@ impl Scene {
                             || outbound && path.starts_with("/private/etc/ssl")
                             || outbound && names.iter().any(|name| path == Path::new(name)))
             }
-            "file-map-executable" => is_library || of(&[Access::Execute, Access::Write]),
-            "process-exec" | "process-exec-interpreter" => of(&[Access::Execute, Access::Write]),
-            "file-write-data" => in_scratch || of(&[Access::Write, Access::WriteFile]),
+            "file-map-executable" => is_library || has(&[Access::Execute, Access::Write]),
+            "process-exec" | "process-exec-interpreter" => has(&[Access::Execute, Access::Write]),
+            "file-write-data" => in_scratch || has(&[Access::Write, Access::WriteFile]),
             "file-write-create" | "file-write-unlink" => {
                 let is_plain =
                     matches!(kind, None | Some("DIRECTORY" | "REGULAR-FILE" | "SYMLINK"));
@@ -254,7 +253,7 @@ impl Scene {
             }
             "file-write-acl" | "file-write-flags" | "file-write-mode" | "file-write-owner"
             | "file-write-times" | "file-write-xattr" => {
-                self.policy.metadata == Metadata::Change && (in_scratch || of(&[Access::Write]))
+                self.policy.metadata == Metadata::Change && (in_scratch || has(&[Access::Write]))
             }
             "network-outbound" => outbound && path == Path::new("/private/var/run/mDNSResponder"),
             "file-clone" | "file-ioctl" | "file-link" | "file-mount" | "file-revoke"
@@ -447,7 +446,7 @@ fn scene() -> impl Strategy<Value = Scene> {
     (
         settings,
         prop::collection::vec(seen, 0..4),
-        prop::collection::vec(own, 0..2),
+        prop::collection::vec(programs, 0..2),
         prop::collection::vec(path(), 0..2),
         prop::collection::vec(kept, 0..3),
         path(),

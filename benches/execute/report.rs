@@ -68,8 +68,8 @@ pub(super) fn write(
     let guards = guards::measure(iterations)?;
     for (rows, name) in [(&rows, ""), (&guards, "guards-")] {
         let table = table(rows, &machine);
-        fs::write(to.join(format!("{name}table.md")), &table)?;
-        fs::write(to.join(format!("{name}plot.svg")), plot(rows))?;
+        fs::write(directory.join(format!("{name}table.md")), &table)?;
+        fs::write(directory.join(format!("{name}plot.svg")), plot(rows))?;
         println!("{table}");
     }
     Ok(())

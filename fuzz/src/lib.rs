@@ -238,7 +238,7 @@ where
         expected.contains(&parts.status.as_u16()),
         "{parts:?} {answer}"
     );
-    assert!(!said["message"].as_str().unwrap_or_default().is_empty());
+    assert!(!answer["message"].as_str().unwrap_or_default().is_empty());
 }
 
 /// Decodes a message, which is accepted where a strict reading of its own accepts the same, and else refused.

@@ -191,14 +191,14 @@ impl DispatchArgs {
             }
         }
         let event = event(self.event.as_deref())?;
-        let directory_path = directory(&current_directory()?)?;
+        let current = directory(&current_directory()?)?;
         // Without one the server binds the event's directory, else the current one: a hook must not start in a tree that its event is
         // not about.
         let workspace = self.workspace.as_deref().map(directory).transpose()?;
         let workspace = workspace.unwrap_or_default();
         let cwd = match self.workspace {
             Some(_) => workspace.clone(),
-            None => directory_path,
+            None => current,
         };
         let source = self.source.as_deref().map(directory).transpose()?;
         let tool = pb::Tool {
@@ -437,8 +437,8 @@ fn approve(hook: &pb::DispatchedHook) -> Option<String> {
     };
     let approve = refusal.metadata.get("approve");
     let approve = approve.filter(|_| io::stdout().is_terminal())?;
-    let command = refusal.metadata.get("approve_as");
-    Some(command.map_or_else(|| approve.clone(), |who| format!("{who} runs {approve}")))
+    let user = refusal.metadata.get("approve_as");
+    Some(user.map_or_else(|| approve.clone(), |who| format!("{who} runs {approve}")))
 }
 
 /// Returns whether a hook ran unconfined.

@@ -258,7 +258,7 @@ mod tests {
             "http://localhost.example:1",
         ] {
             assert!(
-                place(remote).unwrap_err().contains("say `https`"),
+                place(remote).unwrap_err().contains("use `https`"),
                 "{remote}"
             );
         }

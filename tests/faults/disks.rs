@@ -74,7 +74,7 @@ pub(crate) async fn one_disk_for_both_is_full(scene: &mut Scene) {
         let (source, place) = (home.path().join("disk").join(name), home.path().join(name));
         fs::create_dir(&source).unwrap();
         fs::create_dir(&place).unwrap();
-        scene.keep(Mount::mount(&["--bind", source.to_str().unwrap()], &place));
+        scene.keep(Mount::new(&["--bind", source.to_str().unwrap()], &place));
     }
     fill(scene, home, "disk/filler", Some("AUDIT_UNAVAILABLE")).await;
 }

@@ -181,7 +181,7 @@ fn answered(calls: &[Call]) -> BTreeSet<String> {
 fn mounted(image: &Path, place: &Path) -> Mount {
     let give_up = Instant::now() + Duration::from_secs(10);
     loop {
-        let mount = Mount::mount(&["-o", "loop", image.to_str().unwrap()], place);
+        let mount = Mount::new(&["-o", "loop", image.to_str().unwrap()], place);
         match fs::set_permissions(place, Permissions::from_mode(0o700)) {
             Ok(()) => return mount,
             Err(error) => assert!(Instant::now() < give_up, "the disk stays stopped: {error}"),

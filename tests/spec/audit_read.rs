@@ -253,7 +253,7 @@ async fn records_are_found_by_the_session_that_only_the_event_tells() {
         contract: contract.into(),
         inline_hooks: vec![inline("guard", "true")],
         session_id: named.to_owned(),
-        ..at(point, &event)
+        ..dispatch_at(point, &event)
     };
     for request in [
         dispatch(
@@ -540,7 +540,7 @@ async fn statistics_are_of_all_records_and_name_what_was_not_read() {
     for point in ["PreToolUse", "PreToolUse", "OnError"] {
         let request = pb::DispatchRequest {
             contract: pb::Contract::Basecoat.into(),
-            ..at(point, &json!({}))
+            ..dispatch_at(point, &json!({}))
         };
         daemon.dispatch(request).await;
     }

@@ -21,7 +21,7 @@ async fn dispatch(daemon: &Daemon, point: &str, event: &Value) -> pb::DispatchRe
             seconds: 1_700_000_000,
             nanos: 0,
         }),
-        ..at(point, event)
+        ..dispatch_at(point, event)
     };
     daemon.dispatch(request).await
 }
@@ -202,7 +202,7 @@ async fn a_toolsets_flag_has_shell_commands_asked_about_in_the_stage_before_the_
     let event = json!({"tool_name": "shell", "tool_input": {"cmd": "rm -rf x"}});
     let before = pb::DispatchRequest {
         stage: pb::DispatchStage::Preempt.into(),
-        ..at("pre_tool_use", &event)
+        ..dispatch_at("pre_tool_use", &event)
     };
 
     let before = daemon.dispatch(before).await;
@@ -833,7 +833,7 @@ async fn a_workspace_that_no_hook_may_have_is_not_looked_at() {
     fs::write(elsewhere.path().join("SECRET"), "").unwrap();
     let bound = |workspace: &str| pb::DispatchRequest {
         workspace: workspace.to_owned(),
-        ..at("session_start", &json!({}))
+        ..dispatch_at("session_start", &json!({}))
     };
 
     let refused = daemon

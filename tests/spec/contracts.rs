@@ -95,7 +95,7 @@ async fn base_coat_hooks_run_by_priority_and_hand_on_what_they_modify() {
             input_json: r#"{"n":1}"#.to_owned(),
             ..pb::Tool::default()
         }),
-        ..at("PreToolUse", &json!({}))
+        ..dispatch_at("PreToolUse", &json!({}))
     };
 
     let response = daemon.dispatch(request).await;
@@ -139,7 +139,7 @@ async fn reyn_hooks_all_run_and_every_push_is_delivered() {
             mode(inline("three", &script(push)), "shell_exec"),
             mode(inline("four", &script(push)), "shell_push"),
         ],
-        ..at(
+        ..dispatch_at(
             "turn_end",
             &json!({"agent_name": "a", "chain_id": null, "user_text": "t"}),
         )
@@ -179,7 +179,7 @@ template_push = { message = "{{ nothing }}" }
     let end = |origin: pb::TurnOrigin| pb::DispatchRequest {
         session_id: "s".to_owned(),
         turn_origin: origin.into(),
-        ..at(
+        ..dispatch_at(
             "turn_end",
             &json!({"user_text": "x", "agent_name": "a", "chain_id": null}),
         )
@@ -216,7 +216,7 @@ template_push = { message = "{{ nothing }}" }
     for (session, expected) in [("s", 2), ("t", 1)] {
         let request = pb::DispatchRequest {
             turn_origin: pb::TurnOrigin::Hook.into(),
-            ..at(
+            ..dispatch_at(
                 "turn_end",
                 &json!({"user_text": "x", "session_id": session}),
             )
@@ -262,7 +262,7 @@ command = "make test"
         mode_key: mode.to_owned(),
         session_id: "s".to_owned(),
         turn: Some(4),
-        ..at("post_tool", &json!({}))
+        ..dispatch_at("post_tool", &json!({}))
     };
     for (mode, expected) in [
         (
@@ -334,7 +334,7 @@ async fn docker_agents_hooks_rewrite_in_turn_and_the_strongest_decides() {
             input_json: r#"{"n":0,"cmd":"ls"}"#.to_owned(),
             ..pb::Tool::default()
         }),
-        ..at("pre_tool_use", &json!({}))
+        ..dispatch_at("pre_tool_use", &json!({}))
     };
 
     let response = daemon.dispatch(request.clone()).await;
@@ -542,7 +542,7 @@ async fn twenty_hooks_of_each_seed_come_to_what_its_contract_says() {
             contract: case.contract.into(),
             inline_hooks: (0..20).map(one).collect(),
             mode_key: "auto".to_owned(),
-            ..at(case.point, &json!({}))
+            ..dispatch_at(case.point, &json!({}))
         };
 
         let response = daemon.dispatch(request).await;
@@ -605,7 +605,7 @@ async fn base_coats_hooks_are_due_at_what_any_runtime_calls_their_point() {
     ] {
         let request = pb::DispatchRequest {
             contract: pb::Contract::Basecoat.into(),
-            ..at(point, &json!({}))
+            ..dispatch_at(point, &json!({}))
         };
         let response = daemon.dispatch(request).await;
         let Some(End::Ran(ran)) = &response.hooks[0].end else {
@@ -634,7 +634,7 @@ async fn a_tools_input_is_read_as_it_is_written() {
                 name: "shell".to_owned(),
                 ..pb::Tool::default()
             }),
-            ..at(point, &json!({}))
+            ..dispatch_at(point, &json!({}))
         };
         let response = daemon.dispatch(request).await;
         let Some(End::Ran(ran)) = &response.hooks[0].end else {

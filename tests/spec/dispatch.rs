@@ -101,7 +101,7 @@ async fn a_hook_that_is_refused_for_its_workspace_has_no_invalid_command() {
     .await;
     let request = pb::DispatchRequest {
         workspace: "/nonexistent".to_owned(),
-        ..at("PostToolUse", &json!({}))
+        ..dispatch_at("PostToolUse", &json!({}))
     };
 
     let response = daemon
@@ -161,7 +161,7 @@ async fn a_refusal_is_a_no_before_a_tool_call_and_keeps_nobody_working() {
     ] {
         let request = pb::DispatchRequest {
             contract: contract.into(),
-            ..at(point, &json!({}))
+            ..dispatch_at(point, &json!({}))
         };
         let response = daemon.dispatch(request).await;
         let answer = response.answer.unwrap();
@@ -224,7 +224,7 @@ async fn what_cannot_be_dispatched_is_named() {
     let daemon = Daemon::with_hooks("").await;
     let loom = pb::DispatchRequest {
         contract: pb::Contract::Loom.into(),
-        ..at("tool.pre", &json!({}))
+        ..dispatch_at("tool.pre", &json!({}))
     };
     for (request, field) in [
         (
@@ -297,7 +297,7 @@ async fn the_same_id_again_runs_nothing_twice() {
     .await;
     let request = pb::DispatchRequest {
         request_id: "one".to_owned(),
-        ..at("tool.pre", &json!({}))
+        ..dispatch_at("tool.pre", &json!({}))
     };
     let first = daemon.dispatch(request.clone()).await;
     let second = daemon.dispatch(request.clone()).await;
@@ -475,7 +475,7 @@ async fn a_guard_is_due_by_any_name_of_its_tool_and_whoever_asks() {
     ] {
         let request = pb::DispatchRequest {
             contract: contract.into(),
-            ..at(point, &event)
+            ..dispatch_at(point, &event)
         };
         let answer = daemon.dispatch(request).await.answer.unwrap();
         let stops = matches!(answer.decision(), pb::Decision::Block | pb::Decision::Deny);
@@ -593,7 +593,7 @@ async fn hooks_are_told_where_things_are_by_the_variables_of_their_runtime() {
             json!({"cwd": "/below", "session_id": "s1", "tool_name": "Bash", "tool_input": {}});
         let request = pb::DispatchRequest {
             contract: contract.into(),
-            ..at(point, &event)
+            ..dispatch_at(point, &event)
         };
         let reached = daemon.dispatch(request).await.hooks;
         let reasons = reached.into_iter().map(|hook| hook.verdict.unwrap().reason);
@@ -785,7 +785,7 @@ async fn a_profile_of_the_operators_is_granted_by_what_names_it_for_a_file_and_b
         contract: pb::Contract::GeminiCli.into(),
         inline_hooks: vec![hook],
         profile: "network".to_owned(),
-        ..at("BeforeTool", &json!({"tool_name": "write_file"}))
+        ..dispatch_at("BeforeTool", &json!({"tool_name": "write_file"}))
     };
     let response = daemon.dispatch(whole).await;
     let Some(End::Refused(refusal)) = &response.hooks[0].end else {
@@ -811,7 +811,7 @@ async fn a_request_names_the_profile_of_the_hooks_that_it_brings() {
             with_profile("none", "echo >three"),
         ],
         profile: "workspace-rw".to_owned(),
-        ..at("BeforeTool", &json!({"tool_name": "write_file"}))
+        ..dispatch_at("BeforeTool", &json!({"tool_name": "write_file"}))
     };
 
     let response = daemon.dispatch(request).await;
@@ -1014,7 +1014,7 @@ command = "sleep 60"
             seconds: 1,
             nanos: 0,
         }),
-        ..at("tool.pre", &json!({}))
+        ..dispatch_at("tool.pre", &json!({}))
     };
 
     let response = daemon.dispatch(request).await;
@@ -1091,7 +1091,7 @@ async fn what_a_hook_says_stays_within_what_its_caller_takes() {
         contract: pb::Contract::Loom.into(),
         inline_hooks: vec![inline("long", script)],
         workspace: daemon.workspace().display().to_string(),
-        ..at("tool.pre", &json!({}))
+        ..dispatch_at("tool.pre", &json!({}))
     };
     // A client takes 4 MiB unless it is configured otherwise.
     let mut client = daemon.client().max_decoding_message_size(4 * 1024 * 1024);
@@ -1411,7 +1411,7 @@ async fn a_dispatch_that_is_refused_whole_is_recorded_with_the_contract_and_poin
     // An unknown point or mode is not written down as one.
     let request = pb::DispatchRequest {
         contract: pb::Contract::Loom.into(),
-        ..at("no.such", &json!({}))
+        ..dispatch_at("no.such", &json!({}))
     };
     daemon.client().dispatch(request).await.unwrap_err();
     let bad = pb::ExecuteRequest {
@@ -1459,7 +1459,7 @@ async fn a_contracts_own_event_names_the_turn_and_session_that_the_event_names()
         let request = pb::DispatchRequest {
             session_id: session.to_owned(),
             turn,
-            ..at(point, &event)
+            ..dispatch_at(point, &event)
         };
         let response = daemon.dispatch(request).await;
         let event: serde_json::Value = serde_json::from_str(&response.events[0].json).unwrap();
@@ -1620,7 +1620,7 @@ async fn another_agents_hooks_are_left_out_where_the_agent_is_known() {
         let request = pb::DispatchRequest {
             agent: agent.to_owned(),
             scope,
-            ..at("post_tool", &json!({}))
+            ..dispatch_at("post_tool", &json!({}))
         };
         let response = daemon.dispatch(request).await;
         let names = reached(&response);
@@ -1672,7 +1672,7 @@ async fn context_says_how_long_it_stays_valid_where_its_contract_does() {
         let request = pb::DispatchRequest {
             contract: contract.into(),
             inline_hooks: vec![inline("told", "echo something")],
-            ..at(point, &json!({}))
+            ..dispatch_at(point, &json!({}))
         };
         let response = daemon.dispatch(request).await;
         let answer = response.answer.unwrap();
@@ -1688,7 +1688,7 @@ async fn context_says_how_long_it_stays_valid_where_its_contract_does() {
     let request = pb::DispatchRequest {
         contract: pb::Contract::DockerAgent.into(),
         inline_hooks: vec![inline("silent", "true")],
-        ..at("session_start", &json!({}))
+        ..dispatch_at("session_start", &json!({}))
     };
     let answer = daemon.dispatch(request).await.answer.unwrap();
     assert_eq!(answer.context_lifetime(), pb::ContextLifetime::Unspecified);
@@ -1708,7 +1708,7 @@ async fn the_directory_that_an_event_is_about_is_the_workspace_where_nobody_name
             contract: pb::Contract::Basecoat.into(),
             inline_hooks: vec![inline("where", "sh -c 'pwd >&2'")],
             workspace: workspace.to_owned(),
-            ..at("PreToolUse", &event)
+            ..dispatch_at("PreToolUse", &event)
         };
         let response = daemon.client().dispatch(request).await;
         let response = response.unwrap().into_inner();
@@ -1762,7 +1762,7 @@ async fn a_client_that_goes_away_takes_the_hooks_of_its_dispatch_with_it() {
             .map(|name| inline(name, &format!("sleep {marker}; echo {name}")))
             .into(),
         workspace: daemon.workspace().display().to_string(),
-        ..at("user_prompt_submit", &json!({}))
+        ..dispatch_at("user_prompt_submit", &json!({}))
     };
     let mut client = daemon.client();
     let call = tokio::spawn(async move { client.dispatch(request).await });

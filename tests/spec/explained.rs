@@ -1045,7 +1045,10 @@ fn a_dry_run_exits_with_0_where_it_would_run_and_with_125_where_it_would_not() {
     let shown = run(&[]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert_eq!(shown.status.code(), Some(0), "{shown:?}");
-    assert!(text.starts_with("dry run     it would run\n"), "{text}");
+    assert!(
+        text.starts_with("dry run     the hook would run\n"),
+        "{text}"
+    );
     assert!(text.contains("confirmed by its self-test"), "{text}");
     let dry_run = one_line(&run(&["--json", "--profile", "pipeline"]));
     assert_eq!(dry_run["confinement"]["profile"], "pipeline");

@@ -248,7 +248,7 @@ mod with_tools {
         let event = json!({"toolName": "shell", "toolInput": {"command": "echo a-secret-of-mine"}});
         let request = pb::DispatchRequest {
             contract: pb::Contract::Loom.into(),
-            ..at("tool.pre", &event)
+            ..dispatch_at("tool.pre", &event)
         };
 
         let response = daemon.dispatch(request).await;

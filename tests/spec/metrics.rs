@@ -220,7 +220,7 @@ async fn a_dispatch_is_counted_by_its_decision_and_each_of_its_hooks_as_a_run() 
                 .map(|(index, script)| inline(&format!("h{index}"), script))
                 .collect(),
             profile: "strict".to_owned(),
-            ..at("tool.pre", &json!({"tool_name": "x"}))
+            ..dispatch_at("tool.pre", &json!({"tool_name": "x"}))
         };
         daemon.dispatch(request).await
     };
@@ -309,7 +309,7 @@ async fn no_caller_adds_a_label_or_a_value() {
             contract: pb::Contract::Loom.into(),
             inline_hooks: vec![inline(&odd, "exit 0")],
             profile: odd.clone(),
-            ..at("tool.pre", &json!({"session_id": odd}))
+            ..dispatch_at("tool.pre", &json!({"session_id": odd}))
         };
         drop(daemon.dispatch(dispatch).await);
     }

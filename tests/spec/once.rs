@@ -140,7 +140,7 @@ async fn a_dispatch_of_which_a_hook_was_started_is_not_made_again_after_a_restar
         request_id: "all".to_owned(),
         inline_hooks: vec![inline("one", "true"), inline("two", "exit 1")],
         workspace: daemon.workspace().display().to_string(),
-        ..at("PreToolUse", &serde_json::json!({}))
+        ..dispatch_at("PreToolUse", &serde_json::json!({}))
     };
     daemon.client().dispatch(request(&daemon)).await.unwrap();
     let before = daemon.records();

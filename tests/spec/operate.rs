@@ -301,7 +301,7 @@ async fn a_guard_that_is_killed_denies() {
             inline_hooks: hooks,
             profile: "workspace-rw".to_owned(),
             workspace: daemon.workspace().display().to_string(),
-            ..at(point, &json!({"tool_name": "Bash", "tool_input": {}}))
+            ..dispatch_at(point, &json!({"tool_name": "Bash", "tool_input": {}}))
         };
         let mut client = daemon.client();
         let dispatch = request(vec![inline("guard", &guard)]);
@@ -346,7 +346,7 @@ async fn one_hook_of_a_dispatch_is_killed_and_the_others_go_on() {
         ],
         profile: "workspace-rw".to_owned(),
         workspace: daemon.workspace().display().to_string(),
-        ..at("PostToolUse", &json!({"tool_name": "Bash"}))
+        ..dispatch_at("PostToolUse", &json!({"tool_name": "Bash"}))
     };
     let call = tokio::spawn(async move { client.dispatch(request).await });
     let found = runs_in(&daemon, &["RUN_STATE_RUNNING"; 2]).await;

@@ -450,7 +450,7 @@ async fn a_dispatch_is_above_the_calls_of_its_hooks() {
         inline_hooks: vec![inline("one", "exit 0"), inline("two", "echo")],
         profile: "strict".to_owned(),
         workspace: daemon.workspace().display().to_string(),
-        ..at("tool.pre", &serde_json::json!({}))
+        ..dispatch_at("tool.pre", &serde_json::json!({}))
     };
     let request = with_metadata(request, &[("traceparent", &*caller_parent())]);
 

@@ -54,7 +54,7 @@ impl Trees {
             contract: pb::Contract::DockerAgent.into(),
             cwd: self.tree.display().to_string(),
             workspace: self.tree.display().to_string(),
-            ..at("worktree_create", &event)
+            ..dispatch_at("worktree_create", &event)
         }
     }
 

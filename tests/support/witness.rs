@@ -370,11 +370,11 @@ pub(crate) struct Mount(PathBuf);
 impl Mount {
     /// Mounts a file system in memory.
     pub(crate) fn tmpfs(place: &Path, options: &str) -> Self {
-        Self::mount(&["-t", "tmpfs", "-o", options, "tmpfs"], place)
+        Self::new(&["-t", "tmpfs", "-o", options, "tmpfs"], place)
     }
 
     /// Mounts something, by the words that `mount` takes before the place.
-    pub(crate) fn mount(words: &[&str], place: &Path) -> Self {
+    pub(crate) fn new(words: &[&str], place: &Path) -> Self {
         let mounted = Command::new("mount")
             .args(words)
             .arg(place)

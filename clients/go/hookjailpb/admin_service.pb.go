@@ -660,7 +660,7 @@ type StatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the daemon accepts requests: a profile is confirmed, records can be written, and it is not draining.
 	Serving bool `protobuf:"varint,1,opt,name=serving,proto3" json:"serving,omitempty"`
-	// The same as text: what is served, or the reason for not serving.
+	// The status as text, with the reason if the daemon does not serve.
 	Summary string `protobuf:"bytes,2,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Its version.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`

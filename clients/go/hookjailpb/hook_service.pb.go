@@ -1565,7 +1565,7 @@ type DispatchRequest struct {
 	MaxReplyBytes *uint64 `protobuf:"varint,24,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
 	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
 	Depth uint32 `protobuf:"varint,25,opt,name=depth,proto3" json:"depth,omitempty"`
-	// The profile of inline hooks without one; default: the contract's. Configured hooks run under the profiles of the configuration.
+	// The profile of inline hooks without one; default: the contract's. Configured hooks have the profiles of the configuration.
 	Profile string `protobuf:"bytes,26,opt,name=profile,proto3" json:"profile,omitempty"`
 	// Binds `${source}`, for all hooks; empty: as in `Hook`.
 	Source        string `protobuf:"bytes,27,opt,name=source,proto3" json:"source,omitempty"`

@@ -1061,7 +1061,7 @@ pub struct DispatchRequest {
     /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
     #[prost(uint32, tag = "25")]
     pub depth: u32,
-    /// The profile of inline hooks without one; default: the contract's. Configured hooks run under the profiles of the configuration.
+    /// The profile of inline hooks without one; default: the contract's. Configured hooks have the profiles of the configuration.
     #[prost(string, tag = "26")]
     pub profile: ::prost::alloc::string::String,
     /// Binds `${source}`, for all hooks; empty: as in `Hook`.
@@ -4402,7 +4402,7 @@ pub struct StatusResponse {
     /// Whether the daemon accepts requests: a profile is confirmed, records can be written, and it is not draining.
     #[prost(bool, tag = "1")]
     pub serving: bool,
-    /// The same as text: what is served, or the reason for not serving.
+    /// The status as text, with the reason if the daemon does not serve.
     #[prost(string, tag = "2")]
     pub summary: ::prost::alloc::string::String,
     /// Its version.

@@ -84,12 +84,12 @@ impl<'a> Book<'a> {
         };
         let consents = self.list.entries().iter().rev().filter(spelled);
         let mut consents = consents.filter(|it| it.profile.as_deref() == Some(&terms.profile));
-        if let Some(consents) = consents.find(|it| it.is_for(workspace, workspace)) {
+        if let Some(consent) = consents.find(|it| it.is_for(workspace, workspace)) {
             let is_over = |end: &Timestamp| *end <= Timestamp::now();
             let terms = Terms {
-                data: consents.data.iter().map(Into::into).collect(),
-                until: consents.expires_at.filter(|end| !is_over(end)),
-                within: consents.working_dir_scope.clone(),
+                data: consent.data.iter().map(Into::into).collect(),
+                until: consent.expires_at.filter(|end| !is_over(end)),
+                within: consent.working_dir_scope.clone(),
                 ..terms
             };
             // An argument that was data and is gone is no reason to refuse the question.

@@ -980,7 +980,7 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   depth: number;
 
   /**
-   * The profile of inline hooks without one; default: the contract's. Configured hooks run under the profiles of the configuration.
+   * The profile of inline hooks without one; default: the contract's. Configured hooks have the profiles of the configuration.
    *
    * @generated from field: string profile = 26;
    */
