@@ -553,7 +553,7 @@ async fn a_consent_ends_when_its_profile_allows_more_and_the_operator_is_told_wh
     fs::write(&list, serde_json::to_vec(&entries).unwrap()).unwrap();
     listener.settled().await;
     let (running, asked) = listener.asked_about(&daemon, request).await;
-    assert!(asked.why.contains("allowed again"), "{asked:?}");
+    assert!(asked.why.contains("allow the command again"), "{asked:?}");
     decide(&daemon, &asked.consent_id, ConsentDecision::No).await;
     assert_eq!(refused(running).await.0, "CONSENT_REQUIRED");
 }
