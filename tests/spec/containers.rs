@@ -536,7 +536,7 @@ fn a_root_that_is_not_as_it_must_be_is_refused_with_cause_and_fix() {
     };
     named(
         refused_root("debian:12", &digest),
-        &["container.root", "unpack it"],
+        &["container.root", "unpacked image"],
     );
     named(
         refused_root("root", &digest),

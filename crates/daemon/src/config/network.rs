@@ -289,7 +289,7 @@ mod tests {
         for (keys, expected) in [
             (
                 format!("listen = \"0.0.0.0:7443\"\n{plain}"),
-                "say `127.0.0.1:7443`",
+                "use `127.0.0.1:7443`",
             ),
             (
                 format!("listen = \"10.0.0.1:7443\"\n{plain}"),

@@ -354,7 +354,7 @@ mod tests {
         let refusal = nobody(&names, "5a", NoUser::Unlisted);
         assert_eq!(refusal.reason, Reason::PeerNotAllowed);
         assert!(
-            refusal.message.contains("of a?b?, spiffe://x/y is none"),
+            refusal.message.contains("of a?b?, spiffe://x/y is not in"),
             "{}",
             refusal.message
         );
