@@ -560,7 +560,10 @@ async fn a_consent_ends_when_its_profile_allows_more_and_the_operator_is_told_wh
     fs::write(&list, serde_json::to_vec(&entries).unwrap()).unwrap();
     listener.settled().await;
     let (running, question) = listener.asked_about(&daemon, request).await;
-    assert!(question.why.contains("allow the command again"), "{question:?}");
+    assert!(
+        question.why.contains("allow the command again"),
+        "{question:?}"
+    );
     decide(&daemon, &question.consent_id, ConsentDecision::No).await;
     assert_eq!(refused(running).await.0, "CONSENT_REQUIRED");
 }
