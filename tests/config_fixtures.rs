@@ -59,7 +59,7 @@ fn run(contract: &str, case: &Path) -> Result<(), String> {
         base: given.base.as_deref(),
         name: &name,
     };
-    let switches = Switches::of(|name| given.env.get(name).cloned());
+    let switches = Switches::read(|name| given.env.get(name).cloned());
     let text = fs::read_to_string(case).unwrap();
     let found = read(contract, &text, &origin, &switches);
     let found = found
