@@ -59,7 +59,7 @@ fn run(contract: &str, case: &Path) -> Result<(), String> {
         base: conditions.base.as_deref(),
         name: &name,
     };
-    let switches = Switches::of(|name| conditions.env.get(name).cloned());
+    let switches = Switches::read(|name| conditions.env.get(name).cloned());
     let text = fs::read_to_string(case).unwrap();
     let found = read(contract, &text, &origin, &switches);
     let found = found

@@ -100,7 +100,7 @@ impl Seen {
     fn granted(&self) -> Granted {
         Granted {
             path: self.path.clone(),
-            rights: Rights::of(self.access, self.is_directory),
+            rights: Rights::for_access(self.access, self.is_directory),
         }
     }
 

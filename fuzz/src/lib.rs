@@ -150,7 +150,7 @@ pub fn hook_file(bytes: &[u8]) {
     else {
         return;
     };
-    let switches = Switches::of(|name| {
+    let switches = Switches::read(|name| {
         let is_on = ["INFER_HOOKS_ENABLED", "OWNWARE_ALLOW_COMMAND_HOOKS"].contains(&name);
         is_on.then(|| "1".to_owned())
     });

@@ -135,7 +135,7 @@ command = "cat >&2"
     assert_eq!(in_process(&output), [("redact", true), ("limit", true)]);
     let text = output.answer.unwrap().updated_output_json.unwrap();
     let text: String = serde_json::from_str(&text).unwrap();
-    assert!(text.starts_with("Tool call result was too large (10012 bytes in 2002 lines;"));
+    assert!(text.starts_with("Tool call result was too large (10012 bytes in 2002 lines,"));
     assert!(
         text.ends_with("line\n\n[REDACTED]\n"),
         "{}",

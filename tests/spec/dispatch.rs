@@ -1586,7 +1586,7 @@ async fn an_advisory_hook_is_heard_and_decides_nothing() {
         }
         assert_eq!(answer.decision(), pb::Decision::None, "{response:?}");
         assert_eq!(decisions, [pb::Decision::None; 4]);
-        let expected = "the hook is advisory; it said DENY: not there";
+        let expected = "the hook is advisory, and its decision is DENY: not there";
         assert!(
             answer.warnings.iter().any(|text| text == expected),
             "{answer:?}"

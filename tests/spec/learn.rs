@@ -339,8 +339,8 @@ fn keys_are_never_granted_and_are_named() {
     let printed = String::from_utf8_lossy(&refused.stderr);
     assert!(printed.contains("cannot be in a profile"), "{printed}");
     for (path, why) in [
-        ("/", "it holds everything"),
-        ("/dev", "it holds every device"),
+        ("/", "everything lies below it"),
+        ("/dev", "every device lies below it"),
     ] {
         let grant = format!("--grant={path}=read");
         let refused = home.hookjail(&["learn", &grant, "--", &hook], "");
@@ -369,7 +369,7 @@ fn keys_are_never_granted_and_are_named() {
         remedy_for(".bashrc", "write"),
     ] {
         assert!(
-            remedy.starts_with("never granted: it is, holds or lies in what"),
+            remedy.starts_with("never granted: the path is, holds or lies in what"),
             "{remedy}"
         );
     }

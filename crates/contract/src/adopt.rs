@@ -229,7 +229,7 @@ pub enum Stakes {
 impl Adopted {
     /// Returns all runtimes, by name.
     pub fn all() -> Vec<Self> {
-        let of_modes = Mode::ALL.into_iter().filter_map(Self::of);
+        let of_modes = Mode::ALL.into_iter().filter_map(Self::for_mode);
         let others = OTHERS.into_iter().chain(FAMILY).map(Self);
         let mut all: Vec<_> = of_modes.chain(others).collect();
         all.sort_by_key(|adopted| adopted.name);
@@ -249,7 +249,7 @@ impl Adopted {
     }
 
     /// Returns the runtime of a contract's mode; `None` where there is none.
-    pub fn of(mode: Mode) -> Option<Self> {
+    pub fn for_mode(mode: Mode) -> Option<Self> {
         mode.facts().adapter.map(Self)
     }
 
@@ -287,7 +287,7 @@ impl Adopted {
         (self.0.likeness)(members, point.as_deref())
     }
 
-    /// Returns the lifecycle point of a payload, named or inferred from its members. It is inferred where the runtime's
+    /// Returns the lifecycle point of a payload, named or inferred from its members. Points are inferred where the runtime's
     /// payloads need not name one; `None` where neither yields one.
     pub fn point(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
@@ -328,8 +328,8 @@ impl Adopted {
             .map_or_else(|| point.clone(), str::to_owned)
     }
 
-    /// Returns whether a payload is another agent's, which reads the runtime's settings: it does not name its point as the runtime
-    /// does.
+    /// Returns whether a payload is another agent's, which reads the runtime's settings. Such a payload does not name its point as
+    /// the runtime does.
     pub fn is_of_another_agent(self, payload: &[u8]) -> bool {
         let named = self.point_as_written(payload);
         self.names_points && !named.is_some_and(|point| self.mode.facts().has_point(&point))
@@ -383,7 +383,7 @@ impl Adopted {
     ///
     /// # Errors
     ///
-    /// Fails where the event is none of the contract's.
+    /// Fails where the event is not the contract's.
     pub fn payload(
         self,
         event: &Value,
@@ -478,10 +478,10 @@ impl Adopted {
     }
 
     /// Returns whether the runtime takes an end for a block at a point.
-    pub fn takes_for_no(self, point: Option<&str>, said: &HookOutput) -> bool {
+    pub fn takes_for_no(self, point: Option<&str>, output: &HookOutput) -> bool {
         let point = point.unwrap_or_default();
-        let by_adapter = (self.0.takes_for_no)(point, said);
-        by_adapter.unwrap_or_else(|| decides(self.mode, point, said).0.stops())
+        let by_adapter = (self.0.takes_for_no)(point, output);
+        by_adapter.unwrap_or_else(|| decides(self.mode, point, output).0.stops())
     }
 
     /// Returns the variables that hold the project's directory.
@@ -529,26 +529,26 @@ impl Adopted {
 
     /// Returns the end of an observing hook.
     ///
-    /// It is the hook's own where that neither stops nor asks, else one that reports that the hook's end is not passed
-    /// on.
-    pub fn observed(self, point: Option<&str>, said: HookOutput) -> HookOutput {
+    /// This is the hook's own end where that neither stops nor asks, else one that reports that the hook's end is not
+    /// passed on.
+    pub fn observed(self, point: Option<&str>, output: HookOutput) -> HookOutput {
         if self.answers_by_code {
-            return HookOutput { code: 0, ..said };
+            return HookOutput { code: 0, ..output };
         }
-        let (decision, failed) = decides(self.mode, point.unwrap_or_default(), &said);
-        let decides = decision.restrains() || self.takes_for_no(point, &said);
-        let may_decide = said.is_json_like() && (failed || point.is_none());
-        let is_plain = said.code == 0 || self.stakes(point) == Stakes::Nothing;
+        let (decision, failed) = decides(self.mode, point.unwrap_or_default(), &output);
+        let decides = decision.restrains() || self.takes_for_no(point, &output);
+        let may_decide = output.is_json_like() && (failed || point.is_none());
+        let is_plain = output.code == 0 || self.stakes(point) == Stakes::Nothing;
         if is_plain && !decides && !may_decide {
-            return said;
+            return output;
         }
         let why = format!(
-            "hookjail: this hook only observes; its end (exit code {}) is not given on",
-            said.code
+            "hookjail: this hook only observes, so its end (exit code {}) is not passed on",
+            output.code
         );
         let instead = self.failed(point, &why);
         HookOutput {
-            stderr: [instead.stderr, said.stderr].concat(),
+            stderr: [instead.stderr, output.stderr].concat(),
             ..instead
         }
     }
@@ -566,17 +566,17 @@ pub fn base_coats(point: &str) -> &str {
     let known = Mode::ALL
         .into_iter()
         .flat_map(|mode| mode.facts().shared_points);
-    let mut known = known.filter(|(_, own)| *own == point);
+    let mut known = known.filter(|(_, known_point)| *known_point == point);
     known.next().map_or(point, |(shared, _)| *shared)
 }
 
 /// Interprets a process's output: the contract's decision, and whether it is a failure.
-fn decides(mode: Mode, point: &str, said: &HookOutput) -> (Decision, bool) {
+fn decides(mode: Mode, point: &str, output: &HookOutput) -> (Decision, bool) {
     let end = End {
-        kind: EndKind::Exited(said.code.into()),
+        kind: EndKind::Exited(output.code.into()),
         point,
-        stderr: &said.stderr,
-        stdout: &said.stdout,
+        stderr: &output.stderr,
+        stdout: &output.stdout,
         ..End::default()
     };
     let verdict = mode.judge(&end, OnFailure::Contract);
@@ -591,21 +591,21 @@ fn decides(mode: Mode, point: &str, said: &HookOutput) -> (Decision, bool) {
 mod tests {
     use super::*;
 
-    /// Returns whether a runtime's real program takes an end for a block at a point. It was observed or is documented,
+    /// Returns whether a runtime's real program takes an end for a block at a point. This was observed or is documented,
     /// and is stricter than the contracts, which stop where a hook may have meant to. Claude Code 2.1.330, Codex
     /// 0.169.0, Copilot CLI 1.0.102, Gemini CLI 0.61.0; the others by their pages.
-    fn honours(runtime: Adopted, point: &str, said: &HookOutput) -> bool {
+    fn honours(runtime: Adopted, point: &str, output: &HookOutput) -> bool {
         if runtime.answers_by_code {
-            return said.code != 0;
+            return output.code != 0;
         }
         let mode = runtime.mode;
-        let answer: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
-        let has = |name: &str, value: Value| said.code == 0 && answer[name] == value;
-        let two = said.code == 2;
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let has = |name: &str, value: Value| output.code == 0 && answer[name] == value;
+        let two = output.code == 2;
         match (mode, point) {
             (Mode::Basecoat, _) => has("action", json!("block")),
             (Mode::Codex, "PreCompact") => has("continue", json!(false)),
-            (Mode::Codex | Mode::GeminiCli, _) => two && !said.stderr.is_empty(),
+            (Mode::Codex | Mode::GeminiCli, _) => two && !output.stderr.is_empty(),
             (
                 Mode::Copilot,
                 "agentStop" | "subagentStop" | "AgentStop" | "Stop" | "SubagentStop",
@@ -619,19 +619,19 @@ mod tests {
                 "vibe" => has("decision", json!("deny")),
                 _ => two,
             },
-            (Mode::Loom, _) => said.code != 0,
+            (Mode::Loom, _) => output.code != 0,
             (Mode::QwenCode, "PermissionRequest") => {
                 let decision = &answer["hookSpecificOutput"]["decision"];
-                said.code == 0 && decision["behavior"] == "deny"
+                output.code == 0 && decision["behavior"] == "deny"
             }
             (Mode::QwenCode, "TodoCompleted" | "TodoCreated") => has("decision", json!("block")),
-            (Mode::QwenCode, _) => two && !said.stderr.is_empty(),
+            (Mode::QwenCode, _) => two && !output.stderr.is_empty(),
             _ => two,
         }
     }
 
-    fn of(mode: Mode) -> Adopted {
-        Adopted::of(mode).unwrap()
+    fn adopted(mode: Mode) -> Adopted {
+        Adopted::for_mode(mode).unwrap()
     }
 
     fn named(name: &str) -> Adopted {
@@ -657,14 +657,14 @@ mod tests {
                 }
                 gates += 1;
                 // Where the point is not known, it is the one before a tool call that counts.
-                let at = point.unwrap_or("PreToolUse");
-                assert!(honours(runtime, at, &no), "{name} {point:?}: {no:?}");
+                let decisive = point.unwrap_or("PreToolUse");
+                assert!(honours(runtime, decisive, &no), "{name} {point:?}: {no:?}");
                 if point.is_some() {
                     assert!(runtime.takes_for_no(point, &no), "{name} {point:?}: {no:?}");
                 }
-                let told = [no.stdout, no.stderr].concat();
-                let told = String::from_utf8(told).unwrap();
-                assert!(told.contains(why()), "{name}: {told}");
+                let text = [no.stdout, no.stderr].concat();
+                let text = String::from_utf8(text).unwrap();
+                assert!(text.contains(why()), "{name}: {text}");
             }
         }
         assert!(gates > 60, "{gates}");
@@ -720,17 +720,17 @@ mod tests {
         for runtime in Adopted::all() {
             let points = runtime.mode.facts().points.iter().map(|point| point.name);
             for point in points {
-                let said = runtime.no_with_notice(Some(point), why(), NOTICE);
+                let output = runtime.no_with_notice(Some(point), why(), NOTICE);
                 let plain = runtime.no(Some(point), why());
-                if said == plain {
+                if output == plain {
                     continue;
                 }
                 assert_ne!(runtime.stakes(Some(point)), Stakes::Nothing, "{point}");
                 assert!(
-                    runtime.takes_for_no(Some(point), &said),
-                    "{point}: {said:?}"
+                    runtime.takes_for_no(Some(point), &output),
+                    "{point}: {output:?}"
                 );
-                let mut answer: Value = serde_json::from_slice(&said.stdout).unwrap();
+                let mut answer: Value = serde_json::from_slice(&output.stdout).unwrap();
                 assert_eq!(answer["systemMessage"], NOTICE);
                 // The model reads all the rest, but no reason of a prompt that Claude Code erases.
                 answer.as_object_mut().unwrap().remove("systemMessage");
@@ -738,7 +738,7 @@ mod tests {
                     assert_eq!(answer["reason"], format!("{}\n{NOTICE}", why()));
                     continue;
                 }
-                let rest = format!("{answer}{}", String::from_utf8_lossy(&said.stderr));
+                let rest = format!("{answer}{}", String::from_utf8_lossy(&output.stderr));
                 assert!(rest.contains(why()) && !rest.contains("allow"), "{rest}");
                 shown.insert(runtime.name);
             }
@@ -747,16 +747,16 @@ mod tests {
         assert_eq!(shown, BTreeSet::from(expected));
     }
 
-    /// Without the hook there is no worktree, whatever its answer.
+    /// Without the hook there is no worktree, regardless of its answer.
     #[test]
     fn an_object_that_lets_a_call_pass_is_no_no_under_loom_whatever_the_exit_code() {
         let takes_for_no = |code, stdout: &str| {
-            let said = HookOutput {
+            let output = HookOutput {
                 code,
                 stderr: Vec::new(),
                 stdout: stdout.into(),
             };
-            of(Mode::Loom).takes_for_no(Some("tool.pre"), &said)
+            adopted(Mode::Loom).takes_for_no(Some("tool.pre"), &output)
         };
         let deep = format!("{{\"a\": {}{}}}", "[".repeat(200), "]".repeat(200));
         for passes in ["{}", "\n{\"continue\": true} ", "{\"continue\": 0}", &deep] {
@@ -787,7 +787,7 @@ mod tests {
                 let is_quiet = failed.code == runtime.undecided_code
                     || runtime.stakes(point) == Stakes::Nothing;
                 assert!(is_quiet, "{name} {point:?}: {failed:?}");
-                let is_of_gemini = runtime == of(Mode::GeminiCli);
+                let is_of_gemini = runtime == adopted(Mode::GeminiCli);
                 assert!(!is_of_gemini || failed.code < 2, "{point:?}: {failed:?}");
                 assert!(String::from_utf8_lossy(&failed.stderr).contains(why()));
             }
@@ -830,12 +830,12 @@ mod tests {
             let points = runtime.mode.facts().points.iter();
             for point in points.map(|point| Some(point.name)).chain([None]) {
                 for (code, stdout, stderr) in ends {
-                    let said = HookOutput {
+                    let output = HookOutput {
                         code,
                         stderr: stderr.into(),
                         stdout: stdout.into(),
                     };
-                    let observed = runtime.observed(point, said);
+                    let observed = runtime.observed(point, output);
                     assert!(
                         !runtime.takes_for_no(point, &observed) || makes_a_worktree(point),
                         "{name} {point:?}: {observed:?}"
@@ -891,7 +891,7 @@ mod tests {
             let payload =
                 format!(r#"{{"tool_input":{input},"hook_event_name":"PreToolUse","turn_id":"1"}}"#);
             let runtime = Adopted::recognise(payload.as_bytes());
-            assert_eq!(runtime, Some(of(Mode::Codex)), "{input:.20}");
+            assert_eq!(runtime, Some(adopted(Mode::Codex)), "{input:.20}");
             let point = runtime.unwrap().point(payload.as_bytes());
             assert_eq!(point.as_deref(), Some("PreToolUse"), "{input:.20}");
         }

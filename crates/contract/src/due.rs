@@ -97,11 +97,11 @@ mod tests {
             Owner::Plugin("p".to_owned()),
             Owner::Skill("s".to_owned()),
         ];
-        let at = |scope: &Scope, agent| owners.clone().map(|owner| scope.has(&owner, agent));
-        let has = |scope: &Scope| at(scope, "");
+        let due = |scope: &Scope, agent| owners.clone().map(|owner| scope.has(&owner, agent));
+        let has = |scope: &Scope| due(scope, "");
         assert_eq!(has(&Scope::default()), [true; 4]);
-        assert_eq!(at(&Scope::default(), "root"), [true; 4]);
-        assert_eq!(at(&Scope::default(), "coder"), [false, true, true, true]);
+        assert_eq!(due(&Scope::default(), "root"), [true; 4]);
+        assert_eq!(due(&Scope::default(), "coder"), [false, true, true, true]);
         let mine = Scope {
             operator: true,
             plugins: vec!["p".to_owned()],
@@ -113,6 +113,6 @@ mod tests {
             ..Scope::default()
         };
         assert_eq!(has(&agents), [true, false, false, false]);
-        assert_eq!(at(&agents, "coder"), has(&agents));
+        assert_eq!(due(&agents, "coder"), has(&agents));
     }
 }

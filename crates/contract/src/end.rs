@@ -58,7 +58,7 @@ pub struct End<'a> {
     pub entry: Entry,
     /// The system's error text if the hook could not be started; may be empty.
     pub error: &'a str,
-    /// The event; may be empty. What a hook quotes of it is no report of its own.
+    /// The event; may be empty. Quotations of it in a hook's output are no report of its own.
     pub event: &'a [u8],
     /// The way in which it ended.
     pub kind: EndKind,

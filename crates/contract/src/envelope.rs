@@ -83,7 +83,7 @@ pub(super) enum Part {
     IsoTime,
     /// The time in milliseconds since 1970.
     Millis,
-    /// `null`, whatever the envelope has.
+    /// Always `null`.
     Null,
     /// The session that started this one.
     ParentSession,

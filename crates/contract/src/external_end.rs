@@ -37,7 +37,7 @@ pub struct ExternalEnd {
 }
 
 impl ExternalEnd {
-    pub(super) fn at<'a>(&'a self, point: &'a str, entry: Entry) -> End<'a> {
+    pub(super) fn end_at<'a>(&'a self, point: &'a str, entry: Entry) -> End<'a> {
         End {
             command: &self.command,
             duration: self.duration,

@@ -31,7 +31,7 @@ pub(super) const ALLOW_ASK_DENY: [(&str, Decision); 3] = [
 ];
 
 /// The interpretable part of an end.
-pub(super) enum Said<'a> {
+pub(super) enum Outcome<'a> {
     /// The hook failed, or its output is not valid text.
     Broke(Skip),
     /// Exit code 0 and blank stdout.
@@ -43,18 +43,18 @@ pub(super) enum Said<'a> {
 }
 
 /// Returns the interpretable part of an end.
-pub(super) fn said<'a>(end: &End<'a>) -> Said<'a> {
+pub(super) fn outcome<'a>(end: &End<'a>) -> Outcome<'a> {
     match failure(end) {
         Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => {
-            return Said::Refused(complaint(end));
+            return Outcome::Refused(complaint(end));
         }
-        Some(skip) => return Said::Broke(skip),
+        Some(skip) => return Outcome::Broke(skip),
         None => {}
     }
     match printed(end) {
-        Ok("") => Said::Nothing,
-        Ok(text) => Said::Text(text),
-        Err(skip) => Said::Broke(skip),
+        Ok("") => Outcome::Nothing,
+        Ok(text) => Outcome::Text(text),
+        Err(skip) => Outcome::Broke(skip),
     }
 }
 
@@ -126,17 +126,17 @@ pub(super) fn judged(
     read: impl Fn(&str) -> Verdict,
     text: impl FnOnce(&str) -> Verdict,
 ) -> Verdict {
-    match said(end) {
-        Said::Broke(skip) => match answered(end, skip, read) {
+    match outcome(end) {
+        Outcome::Broke(skip) => match answered(end, skip, read) {
             Some(verdict) => used(skip, verdict),
             None => Verdict::skipped(skip),
         },
-        Said::Nothing => silent(Skip::EmptyStdout),
-        Said::Refused(stderr) => {
+        Outcome::Nothing => silent(Skip::EmptyStdout),
+        Outcome::Refused(stderr) => {
             let reason = answered(end, Skip::NonzeroExit, read).map(|verdict| verdict.reason);
             refused(stop, reason.filter(|it| !it.is_empty()).unwrap_or(stderr))
         }
-        Said::Text(printed) => text(printed),
+        Outcome::Text(printed) => text(printed),
     }
 }
 
@@ -268,7 +268,7 @@ impl<'a, 'f> Fields<'a, 'f> {
 
     /// Returns whether a member is present.
     pub(super) fn has(&self, name: &'static str) -> bool {
-        self.given(name).is_some()
+        self.raw(name).is_some()
     }
 
     /// Returns the members' names.
@@ -279,7 +279,7 @@ impl<'a, 'f> Fields<'a, 'f> {
     /// Reads an object that is passed on verbatim.
     pub(super) fn object(&self, name: &'static str) -> Option<Json> {
         self.typed(name, |value| {
-            Members::from_value(value).map(|_| Json::of(value))
+            Members::from_value(value).map(|_| Json::from_raw(value))
         })
     }
 
@@ -308,13 +308,13 @@ impl<'a, 'f> Fields<'a, 'f> {
         members
             .filter(|(name, value)| !read.contains(name.as_ref()) && !is_null(value))
             .filter(|(_, value)| is_readable(value))
-            .map(|(name, value)| (name.into_owned(), Json::of(value)))
+            .map(|(name, value)| (name.into_owned(), Json::from_raw(value)))
             .collect()
     }
 
     /// Reads any value.
     pub(super) fn value(&self, name: &'static str) -> Option<Json> {
-        self.given(name).map(Json::of)
+        self.raw(name).map(Json::from_raw)
     }
 
     /// Reads an object's members.
@@ -336,13 +336,13 @@ impl<'a, 'f> Fields<'a, 'f> {
         })
     }
 
-    fn given(&self, name: &'static str) -> Option<&'a RawValue> {
+    fn raw(&self, name: &'static str) -> Option<&'a RawValue> {
         self.read.borrow_mut().insert(name);
         self.members.last(name).filter(|value| !is_null(value))
     }
 
     fn typed<T>(&self, name: &'static str, read: impl Fn(&'a RawValue) -> Option<T>) -> Option<T> {
-        let read = read(self.given(name)?);
+        let read = read(self.raw(name)?);
         if read.is_none() {
             self.faults.note(Skip::WrongType(name));
         }

@@ -2,8 +2,8 @@
 //! it does not keep the agent working.
 //!
 //! Denials by a seccomp filter are known, those by Landlock are not: the hook's own output is the only evidence, so it
-//! is searched for the error texts of programs. Three kinds of lines are no evidence: what the hook quotes of its event, errors about files that
-//! its user could not open without confinement either, and what shells print at each start.
+//! is searched for the error texts of programs. Three kinds of lines are no evidence: quotations of the event, errors about
+//! files that the user could not open unconfined either, and messages that shells print at each start.
 
 use serde_json::Value;
 
@@ -68,9 +68,9 @@ pub const MAY_BE_WHY: &str = "the hook failed, and confinement may be why";
 /// Effect of a failure that confinement may have caused, where something can be stopped that is no tool call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Hindrance {
-    /// It stops.
+    /// The failure stops.
     Stops,
-    /// The user is warned: what a stop would take back has happened, or is the user's own.
+    /// The user is warned, as the thing to stop has happened, or is the user's own.
     Warns,
 }
 
@@ -92,10 +92,10 @@ const MISSING: [&str; 10] = [
 const MISSING_FILE: [&str; 2] = [": no such file", "no such file or directory"];
 
 /// The evidence of an exit code that is a shell's own.
-const OF_A_SHELL: &str = "all that it said is an error about a file";
+const OF_A_SHELL: &str = "its only output is an error about a file";
 
-/// Adjusts a verdict whose end confinement may have caused. Where something can be stopped, a hook that failed stops
-/// it, or warns; where an agent is about to end, no answer of a hook that was denied something keeps it working.
+/// Adjusts a verdict whose end confinement may have caused. Where something can be stopped, a hook that failed stops it, or
+/// warns. Where an agent is about to end, no answer of a hook that was denied something keeps it working.
 pub(super) fn weighed(
     verdict: Verdict,
     stop: Stop,
@@ -117,8 +117,8 @@ pub(super) fn weighed(
             } else if warns && is_of_a_shell(&verdict, end) {
                 return warned(failed(verdict), format!("{MAY_BE_WHY}: {OF_A_SHELL}"));
             } else if stop == Stop::Call && end.bearing == Bearing::ProcessDenied {
-                // A script without its processes has not examined the event, whatever it prints.
-                Some("it was denied the processes it is made of")
+                // A script without its processes has not examined the event, regardless of its output.
+                Some("the hook was denied the processes that it consists of")
             } else if stop == Stop::Call && is_silent(&verdict, end) {
                 // A shell continues after a command that could not read its rules. A denial alone is no evidence:
                 // libraries and shells try many accesses that they do not need.
@@ -127,7 +127,7 @@ pub(super) fn weighed(
                 None
             };
             let reason = match why {
-                // It gave no answer either. That is not confinement's doing.
+                // The hook gave no answer either. That is not confinement's doing.
                 None if end.kind == EndKind::Killed => {
                     Some("the hook failed: an operator killed it".to_owned())
                 }
@@ -179,7 +179,7 @@ fn warned(verdict: Verdict, reason: String) -> Verdict {
 
 fn passed(verdict: Verdict, why: &str) -> Verdict {
     let mut verdict = failed(verdict);
-    let warning = format!("{MAY_BE_WHY}, so it keeps nobody working: {why}");
+    let warning = format!("{MAY_BE_WHY}, so no agent is kept working: {why}");
     verdict.warnings.push(warning);
     verdict
 }
@@ -237,12 +237,12 @@ pub fn may_be_why(kind: EndKind, stderr: &[u8]) -> bool {
 /// Returns the evidence for confinement as the cause of a hook's failure.
 fn of_failure(end: &End<'_>) -> Option<&'static str> {
     match end.kind {
-        EndKind::Canceled => return Some("it was canceled"),
-        EndKind::ExecFailed => return Some("it could not be executed"),
-        EndKind::OutputLimit => return Some("it printed more than it may"),
+        EndKind::Canceled => return Some("the hook was canceled"),
+        EndKind::ExecFailed => return Some("the hook could not be executed"),
+        EndKind::OutputLimit => return Some("the hook printed more than allowed"),
         EndKind::Signaled(_) => return Some("a signal ended it"),
         EndKind::Exited(code) if BROKEN.contains(&code) => {
-            return Some("its exit code says that a program could not run or broke");
+            return Some("its exit code shows that a program could not run or broke");
         }
         // An operator's doing; and the exceeded limit is the contract's or the caller's own.
         EndKind::Killed | EndKind::TimedOut => return None,
@@ -250,21 +250,21 @@ fn of_failure(end: &End<'_>) -> Option<&'static str> {
     }
     of_refusal(end).or_else(|| {
         let is_missing = says(end, |line| MISSING.iter().any(|word| line.contains(word)));
-        is_missing.then_some("its stderr says that something is missing")
+        is_missing.then_some("its stderr shows that something is missing")
     })
 }
 
 /// Returns the evidence that the hook was denied an access.
 fn of_refusal(end: &End<'_>) -> Option<&'static str> {
     if matches!(end.bearing, Bearing::Denied | Bearing::ProcessDenied) {
-        return Some("it was denied something that it wanted");
+        return Some("the hook was denied something that it tried");
     }
     says_refused(end)
 }
 
 /// Returns the part of stderr that shows a denied access.
 fn says_refused(end: &End<'_>) -> Option<&'static str> {
-    says(end, of_refusals(end)).then_some("its stderr says that something was refused to it")
+    says(end, of_refusals(end)).then_some("its stderr shows that something was refused to it")
 }
 
 /// Returns the number of lines of a confined hook's stderr that report a denied access.

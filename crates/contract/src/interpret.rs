@@ -123,22 +123,22 @@ impl Folded {
 ///
 /// # Errors
 ///
-/// The contract has no such point, or an entry a key that the contract does not know.
+/// The contract has no such point, or an entry has a key that is unknown to the contract.
 pub fn read(mode: Mode, point: &str, ends: &[ExternalEnd]) -> Result<Reading, InvalidField> {
     mode.stop_at(point)?;
     let point = mode.spelled(point);
     let scheduling = mode.scheduling(point);
     let mut due = Vec::with_capacity(ends.len());
-    for (index, given) in ends.iter().enumerate() {
-        let entry = mode.entry(&given.config).map_err(|error| {
+    for (index, end) in ends.iter().enumerate() {
+        let entry = mode.entry(&end.config).map_err(|error| {
             let field = format!("ends[{index}].{}", error.field);
             InvalidField::new(field, error.problem)
         })?;
         let equality = mode.facts().equality;
         let mut before = ends[..index].iter();
-        let is_repeated = before.any(|other| other.is_same_hook(given, equality));
+        let is_repeated = before.any(|other| other.is_same_hook(end, equality));
         if !is_repeated {
-            due.push(given.at(point, entry));
+            due.push(end.end_at(point, entry));
         }
     }
     mode.order(point, &mut due, |end| end.entry.priority);
@@ -199,22 +199,22 @@ mod tests {
 
     #[test]
     fn what_a_runner_tells_is_one_end() {
-        let told = ReportedKind::default();
+        let unreported = ReportedKind::default();
         let exit = Some(0);
         let exited = ReportedKind {
             exit_code: exit,
-            ..told
+            ..unreported
         };
         let late = ReportedKind {
             timed_out: true,
-            ..told
+            ..unreported
         };
-        for (told, kind) in [
+        for (reported, kind) in [
             (exited, Some(EndKind::Exited(0))),
             (
                 ReportedKind {
                     signal: Some(9),
-                    ..told
+                    ..unreported
                 },
                 Some(EndKind::Signaled(9)),
             ),
@@ -236,15 +236,15 @@ mod tests {
             (
                 ReportedKind {
                     spawn_error: Some("ENOENT"),
-                    ..told
+                    ..unreported
                 },
                 Some(EndKind::ExecFailed),
             ),
-            (told, None),
+            (unreported, None),
             (
                 ReportedKind {
                     signal: Some(0),
-                    ..told
+                    ..unreported
                 },
                 None,
             ),
@@ -263,7 +263,7 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(told.kind().ok(), kind, "{told:?}");
+            assert_eq!(reported.kind().ok(), kind, "{reported:?}");
         }
     }
 

@@ -104,11 +104,11 @@ pub fn ends_something(point: &str) -> bool {
 
 /// Returns whether a spelling names a runtime or contract, ignoring hyphens and underscores. Names of runtimes have
 /// hyphens, those of contracts underscores.
-pub fn is_spelled(name: &str, given: &str) -> bool {
+pub fn is_spelled(name: &str, spelling: &str) -> bool {
     fn letters(text: &str) -> impl Iterator<Item = u8> {
         text.bytes().filter(|byte| !matches!(byte, b'-' | b'_'))
     }
-    letters(name).eq(letters(given))
+    letters(name).eq(letters(spelling))
 }
 
 /// Declares [`Mode`] and its tables from the lines of the registry.

@@ -197,7 +197,7 @@ impl Matcher {
         event: &Members<'_>,
     ) -> bool {
         let is_meant =
-            |is: &dyn Fn(&str) -> bool| Subjects::of(mode, point, tool, event).any(mode, is);
+            |is: &dyn Fn(&str) -> bool| Subjects::new(mode, point, tool, event).any(mode, is);
         match self {
             Self::Always => true,
             Self::Fields(fields) => fields.iter().all(|(name, field)| {
@@ -228,9 +228,14 @@ impl<'a> Subjects<'a> {
     ///
     /// They are the tools of the request and of the event, or the contract's subject in the tool's place. A member that
     /// is not a string, is empty or is longer than 16 KiB cannot be searched.
-    pub(super) fn of(mode: Mode, point: &str, tool: Option<&'a Tool>, event: &Members<'_>) -> Self {
+    pub(super) fn new(
+        mode: Mode,
+        point: &str,
+        tool: Option<&'a Tool>,
+        event: &Members<'_>,
+    ) -> Self {
         let member = |names: &[&str]| names.iter().find_map(|name| event.last(name)).map(text);
-        let (named, own) = match (mode.facts().subject)(point) {
+        let (named, of_event) = match (mode.facts().subject)(point) {
             Subject::FileName(name) => {
                 let file = |path: String| path.rsplit('/').next().map(str::to_owned);
                 (None, member(&[name]).map(|path| path.and_then(file)))
@@ -244,9 +249,9 @@ impl<'a> Subjects<'a> {
             }
         };
         let named = named.map(|name| Some(Cow::Borrowed(name)));
-        let own = own.map(|text| text.map(Cow::Owned));
+        let of_event = of_event.map(|text| text.map(Cow::Owned));
         let readable = |subject: &Cow<'_, str>| (1..=MAX_SUBJECT).contains(&subject.len());
-        let all = named.into_iter().chain(own);
+        let all = named.into_iter().chain(of_event);
         let all = all.map(|subject| subject.filter(readable));
         Self {
             // An unreadable subject could be any matcher's.
@@ -272,7 +277,7 @@ fn wrong(problem: String) -> InvalidField {
 fn of_bounded_length(text: &str) -> Result<(), String> {
     if text.len() > MAX_MATCHER {
         return Err(format!(
-            "is {} bytes long; at most {MAX_MATCHER} are accepted",
+            "is {} bytes long; shorten it to at most {MAX_MATCHER}",
             text.len()
         ));
     }
@@ -321,7 +326,7 @@ pub(super) fn compiled(text: &str) -> Result<Regex, String> {
                 "becomes larger than {most} bytes when it is compiled; write it shorter"
             );
         }
-        // Only the last line has the message; those before show the expression.
+        // Only the last line has the message; the lines before show the expression.
         let shown = error.to_string();
         let why = shown.lines().last().unwrap_or_default().trim();
         let why = why.strip_prefix("error: ").unwrap_or(why);
@@ -577,7 +582,7 @@ mod tests {
                 r#"{"command_name":"test"}"#,
                 false,
             ),
-            // What a new point is about need not be known.
+            // The subject of a new point need not be known.
             (
                 CLAUDE,
                 "PreModelSwitch",
@@ -806,7 +811,7 @@ mod tests {
         let problem = Matcher::parse(Mode::Codex, "PreToolUse", &long)
             .unwrap_err()
             .problem;
-        assert_eq!(problem, "is 8192 bytes long; at most 4096 are accepted");
+        assert_eq!(problem, "is 8192 bytes long; shorten it to at most 4096");
         let large = r"(\w{20}){6}x";
         let problem = Matcher::parse(Mode::Codex, "PreToolUse", large)
             .unwrap_err()
@@ -864,7 +869,7 @@ mod tests {
             (Some("read"), "", false),
             // Where two are named, one is enough.
             (Some("read"), r#"{"tool_name":"shell"}"#, true),
-            // What cannot be looked at could be anything.
+            // A subject that cannot be examined could be anything.
             (None, "", true),
             (None, r#"{"source":"startup"}"#, true),
             (Some(""), r#"{"source":"startup"}"#, true),
@@ -878,8 +883,8 @@ mod tests {
         assert!(matches(&shell, None, &long));
     }
 
-    /// Generates a JSON value that a model can have a runtime write. It has halves of surrogate pairs, numbers beyond
-    /// any type, NUL and keys that repeat or look like the tool's.
+    /// Generates a JSON value that a model can have a runtime write. Such values have halves of surrogate pairs, numbers
+    /// beyond any type, NUL and keys that repeat or look like the tool's.
     fn value() -> impl Strategy<Value = String> {
         let text = || {
             r#"([a-z/é😀]|\\u0000|\\ud800|\\udc00|\\n|\\"|\\u0061){0,6}"#

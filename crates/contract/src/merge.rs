@@ -5,7 +5,7 @@ use super::{
     patch::{Patch, patched},
 };
 
-/// The warning for a hook that wants to interrupt the run.
+/// The warning for a hook that asks to interrupt the run.
 pub(super) const INTERRUPT: &str = "the hook asks for the whole run to be interrupted";
 
 /// The warning for a stop at a point where nothing can be stopped.
@@ -28,18 +28,23 @@ pub(super) fn weight(verdict: &Verdict) -> u8 {
 }
 
 /// Sets a verdict's decision, unless it has one at least as strong.
-pub(super) fn decide(verdict: &mut Verdict, decision: Decision, by: BlockedBy, reason: &str) {
+pub(super) fn decide(
+    verdict: &mut Verdict,
+    decision: Decision,
+    blocked_by: BlockedBy,
+    reason: &str,
+) {
     if strength(decision) > strength(verdict.decision) {
-        verdict.blocked_by = decision.stops().then_some(by);
+        verdict.blocked_by = decision.stops().then_some(blocked_by);
         verdict.decision = decision;
         reason.clone_into(&mut verdict.reason);
     }
 }
 
 /// Applies a stop to a verdict; adds a warning where nothing can be stopped.
-pub(super) fn stop(verdict: &mut Verdict, stop: Stop, by: BlockedBy, reason: &str) {
+pub(super) fn stop(verdict: &mut Verdict, stop: Stop, blocked_by: BlockedBy, reason: &str) {
     match stop.decision() {
-        Some(decision) => decide(verdict, decision, by, reason),
+        Some(decision) => decide(verdict, decision, blocked_by, reason),
         None => verdict.warnings.push(NO_STOP.to_owned()),
     }
 }
@@ -63,9 +68,9 @@ pub(super) fn halt(verdict: &mut Verdict, stop: Stop, ignores: bool, reason: &st
 
 /// Merges verdicts in the given order.
 ///
-/// The result has the decision and reason of the first of the strongest, every context, warning and text for the user,
-/// and the last output, rewrite and metadata of each kind. A stopping result has no rewritten input, and only the
-/// metadata of hooks that stop: metadata of others may grant more rights.
+/// The result has the decision and reason of the first of the strongest, and every context, warning and text for the user.
+/// Of output, rewrites and metadata of each kind, the result has the last. A stopping result has no rewritten input, and only
+/// the metadata of hooks that stop: metadata of others may grant more rights.
 pub(super) fn merged(hooks: &[(&str, &Verdict)], strength: impl Fn(&Verdict) -> u8) -> Folded {
     let mut folded = Folded::default();
     let answer = &mut folded.answer;
@@ -119,7 +124,7 @@ pub(super) fn join_all_reasons(folded: &mut Folded, hooks: &[(&str, &Verdict)]) 
 
 /// Copies the remaining members of an answer into the verdict's metadata.
 ///
-/// Those with a meaning `elsewhere` are left out: where the runtime does not read them, no other reader may.
+/// Members with a meaning `elsewhere` are left out: where the runtime does not read them, no other reader may.
 pub(super) fn hand_on(verdict: &mut Verdict, members: Vec<(String, Json)>, elsewhere: &[&str]) {
     let mut metadata = Patch::default();
     let members = members.into_iter();
@@ -129,7 +134,7 @@ pub(super) fn hand_on(verdict: &mut Verdict, members: Vec<(String, Json)>, elsew
     verdict
         .metadata
         .iter()
-        .for_each(|own| metadata.put_all(own));
+        .for_each(|members| metadata.put_all(members));
     verdict.metadata = metadata.into_members();
 }
 

@@ -60,7 +60,7 @@ impl Mode {
             .find(|mode| mode.facts().contract == contract)
     }
 
-    /// Returns the mode's name in the supported generation of the contract. It is empty if the contract has no modes.
+    /// Returns the mode's name in the supported generation of the contract; empty if the contract has no modes.
     pub fn mode_name(self) -> &'static str {
         self.facts().modes[0]
     }
@@ -107,9 +107,9 @@ impl Mode {
     /// Returns the session that an event names, if a request could name it.
     pub fn session(self, event: &Event) -> Option<String> {
         let members = Members::of_event(&event.json).ok()?;
-        let mut told = self.facts().session.iter();
-        let told = told.find_map(|name| members.last(name).and_then(text));
-        told.filter(|told| check_name("session_id", told).is_ok())
+        let mut session = self.facts().session.iter();
+        let session = session.find_map(|name| members.last(name).and_then(text));
+        session.filter(|session| check_name("session_id", session).is_ok())
     }
 
     /// Returns the directory tree that an event names as the source of a worktree.
@@ -151,7 +151,7 @@ impl Mode {
             let alike = names.iter().find(|known| is_alike(known, point));
             let meant = did_you_mean(alike.unwrap_or(&point), names.iter().copied());
             let (contract, names) = (facts.contract, names.join(", "));
-            let problem = format!("`{point}` is none of `{contract}`{meant}: {names}");
+            let problem = format!("`{point}` is unknown to `{contract}`{meant}: {names}");
             InvalidField::new("event.point", problem)
         })
     }
@@ -193,8 +193,7 @@ impl Mode {
         (self.facts().stdin)(self.facts(), event, envelope)
     }
 
-    /// Returns the session and the turn for the contract's own event. Those in the event have precedence over those in
-    /// `known`.
+    /// Returns the session and the turn for the contract's own event. The event's have precedence over those in `known`.
     pub fn moment(self, event: &Event, known: Moment) -> Moment {
         let (session, turn) = (self.facts().moment)(event);
         Moment {
@@ -281,7 +280,7 @@ impl Mode {
 
     /// Interprets an end as [`Mode::judge`], within a limit of bytes of text.
     ///
-    /// Output that is only passed on is left out, with a warning; where that is not enough, the hook is judged as one
+    /// Output that is only passed on is left out, with a warning. Where that is not enough, the hook is judged as one
     /// whose output is truncated, which it is for the caller.
     pub fn judge_within(self, bytes: usize, end: &End<'_>, on_failure: OnFailure) -> Verdict {
         let verdict = self.judge(end, on_failure);
@@ -301,7 +300,8 @@ impl Mode {
             };
             verdict = self.judge(&cut, on_failure);
         }
-        let warning = "the hook said more than a reply to this caller may hold; it was left out";
+        let warning =
+            "the hook printed more than a reply to this caller may hold, so it was left out";
         verdict.warnings.push(warning.to_owned());
         verdict
     }

@@ -29,7 +29,7 @@ impl Patch {
     pub(super) fn put_all(&mut self, object: &Json) {
         let members = Members::parse(object.as_str()).unwrap_or_default();
         for (name, value) in members.iter() {
-            self.put(&name, Json::of(value));
+            self.put(&name, Json::from_raw(value));
         }
     }
 
@@ -55,9 +55,10 @@ pub(super) fn patched<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Option
 /// Merges an object over a member of the event, or over nothing if absent.
 pub(super) fn over_member(name: &str, patch: &Json, event: &Event) -> Json {
     let members = Members::of_event(&event.json).unwrap_or_default();
-    let own = members.last(name).map(Json::of);
+    let member = members.last(name).map(Json::from_raw);
     let mut whole = Patch::default();
-    own.iter()
+    member
+        .iter()
         .chain([patch])
         .for_each(|object| whole.put_all(object));
     whole.into_json()
@@ -67,7 +68,10 @@ pub(super) fn over_member(name: &str, patch: &Json, event: &Event) -> Json {
 pub(super) fn over_input(patch: &Json, event: &Event, envelope: &Envelope) -> Json {
     let members = Members::of_event(&event.json).unwrap_or_default();
     let known = || envelope.tool.as_ref()?.input.clone();
-    let input = members.last("tool_input").map(Json::of).or_else(known);
+    let input = members
+        .last("tool_input")
+        .map(Json::from_raw)
+        .or_else(known);
     let mut whole = Patch::default();
     input
         .iter()

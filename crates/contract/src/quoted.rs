@@ -26,7 +26,7 @@ pub(super) fn words(end: &End<'_>) -> String {
 
 /// Builds the verdict of exit code 0 with empty stdout from the answer on stderr, if there is one.
 ///
-/// It approves nothing, as it may be a line of a log.
+/// The verdict approves nothing, as the answer may be a line of a log.
 pub(super) fn on_stderr(answered: Option<Verdict>) -> Verdict {
     match answered {
         Some(verdict) if verdict.decision.restrains() => verdict,

@@ -49,9 +49,10 @@ impl Report {
             }
             Self::Text { bytes, heading } => {
                 let text = text(stdout, bytes);
-                let told = (code == 0 && !text.is_empty()).then(|| format!("{heading}:\n\n{text}"));
+                let context =
+                    (code == 0 && !text.is_empty()).then(|| format!("{heading}:\n\n{text}"));
                 Some(Verdict {
-                    additional_context: told.into_iter().collect(),
+                    additional_context: context.into_iter().collect(),
                     ..Verdict::default()
                 })
             }
@@ -97,17 +98,17 @@ mod tests {
         heading: "Said",
     };
 
-    fn told(code: i32, stdout: &[u8]) -> Vec<String> {
+    fn context(code: i32, stdout: &[u8]) -> Vec<String> {
         REPORT.verdict(code, stdout).unwrap().additional_context
     }
 
     #[test]
     fn output_is_told_under_its_heading_and_whatever_it_looks_like_decides_nothing() {
-        assert_eq!(told(0, b" a\tb\n\n"), ["Said:\n\n a\tb"]);
+        assert_eq!(context(0, b" a\tb\n\n"), ["Said:\n\n a\tb"]);
         let verdict = REPORT.verdict(0, b"{\"a\":1}").unwrap();
         assert_eq!(verdict.additional_context, ["Said:\n\n{\"a\":1}"]);
         assert!(!verdict.failed);
-        assert_eq!(told(0, b"\n"), Vec::<String>::new());
+        assert_eq!(context(0, b"\n"), Vec::<String>::new());
         assert_eq!(REPORT.verdict(128, b"a"), Some(Verdict::default()));
     }
 
@@ -135,22 +136,22 @@ mod tests {
 
     #[test]
     fn output_is_cut_between_characters_and_says_so() {
-        assert_eq!(told(0, b"12345678"), ["Said:\n\n12345678"]);
+        assert_eq!(context(0, b"12345678"), ["Said:\n\n12345678"]);
         assert_eq!(
-            told(0, b"123456789"),
+            context(0, b"123456789"),
             ["Said:\n\n12345678\n... (truncated)"]
         );
         assert_eq!(
-            told(0, "1234567é".as_bytes()),
+            context(0, "1234567é".as_bytes()),
             ["Said:\n\n1234567\n... (truncated)"]
         );
-        assert_eq!(told(0, b"a\xffb"), ["Said:\n\na\u{fffd}b"]);
-        assert_eq!(told(0, b"a\xc3"), ["Said:\n\na\u{fffd}"]);
+        assert_eq!(context(0, b"a\xffb"), ["Said:\n\na\u{fffd}b"]);
+        assert_eq!(context(0, b"a\xc3"), ["Said:\n\na\u{fffd}"]);
     }
 
     #[test]
     fn output_steers_no_terminal() {
-        assert_eq!(told(0, b"\x1b[2Ja\r\nb"), ["Said:\n\n\\u{1b}[2Ja\\r\nb"]);
-        assert_eq!(told(0, "a\u{9b}b".as_bytes()), ["Said:\n\na\\u{9b}b"]);
+        assert_eq!(context(0, b"\x1b[2Ja\r\nb"), ["Said:\n\n\\u{1b}[2Ja\\r\nb"]);
+        assert_eq!(context(0, "a\u{9b}b".as_bytes()), ["Said:\n\na\\u{9b}b"]);
     }
 }

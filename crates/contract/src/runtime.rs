@@ -80,7 +80,7 @@ pub struct Facts {
     pub(super) point_key: &'static str,
     /// The known points.
     pub points: &'static [Point],
-    /// The priority of a hook whose entry has none; lower is earlier. It counts where hooks run by priority.
+    /// The priority of a hook whose entry has none, where hooks run by priority; lower is earlier.
     pub(super) priority: f64,
     /// How several hooks at a point that is not in `pipelines` are scheduled.
     pub(super) scheduling: Scheduling,
@@ -121,7 +121,7 @@ pub struct Rules {
     pub filter: fn(&str) -> Option<Filter>,
     /// The parser of its hook files; `None` where there are none.
     pub(super) hook_file: Option<&'static HookFile>,
-    /// Parses a matcher for a subject; it is not empty. `None` where entries have none.
+    /// Parses a matcher, not empty, for a subject. `None` where entries have none.
     pub(super) matcher: Option<ReadMatcher>,
     /// Returns the parser of a runtime's settings by its name, where that is another than its contract's.
     pub(super) of_runtime: fn(&str) -> Option<&'static HookFile>,
@@ -322,7 +322,7 @@ pub enum Subject {
 pub enum Scheduling {
     /// Concurrently.
     AtOnce,
-    /// One after another, whatever the verdicts.
+    /// One after another, regardless of the verdicts.
     InTurn,
     /// One after another, each with the rewrites of the one before.
     Pipeline,

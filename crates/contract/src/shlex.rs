@@ -6,8 +6,8 @@ use hookjail_base::model::InvalidField;
 
 /// Splits a command line into words as Python's `shlex` does, which reyn uses.
 ///
-/// That differs from a shell in that `#` starts no comment, that a backslash between
-/// double quotes escapes only itself and the quote, and that a backslash before a newline keeps the newline.
+/// That differs from a shell. `#` starts no comment, a backslash between double quotes escapes only itself and the quote, and
+/// a backslash before a newline keeps the newline.
 pub(super) fn split(text: &str) -> Result<Vec<OsString>, InvalidField> {
     let invalid = |problem| InvalidField::new("hook.shell.script", problem);
     let mut words: Vec<OsString> = Vec::new();

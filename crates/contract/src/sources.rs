@@ -9,7 +9,7 @@ use super::hook_file::yaml;
 pub struct Sources {
     /// The members of settings and of `places` with a command that is no hook, by their path.
     pub members: &'static [&'static str],
-    /// Those of them that the runtime hands to its shell prefix as it does hooks.
+    /// The ones of `members` that the runtime hands to its shell prefix as it does hooks.
     pub prefixed: &'static [&'static str],
     /// The variable that names another directory than the user's usual one for settings.
     pub moved_by: Option<&'static str>,
@@ -45,7 +45,7 @@ pub struct Place {
 
 /// Why an administrator's files are not rewritten.
 pub(super) const ADMINISTRATOR: &str =
-    "an administrator's settings are not rewritten; have it confined there";
+    "an administrator's settings are not rewritten; confine it there";
 
 impl Place {
     pub(super) const fn new(form: Form, root: Root, path: &'static str, why: &'static str) -> Self {

@@ -30,24 +30,24 @@ pub(super) fn usual(
 }
 
 /// Returns the members of a contract at an event's point. Of several with one name the first counts.
-pub(super) fn added(members: &[Added], event: &Event, envelope: &Envelope) -> Vec<Beside> {
-    let mut beside: Vec<Beside> = Vec::new();
+pub(super) fn added(members: &[Added], event: &Event, envelope: &Envelope) -> Vec<Extra> {
+    let mut extras: Vec<Extra> = Vec::new();
     for (name, part, points) in members {
         let is_there = points.is_empty() || points.contains(&event.point.as_str());
-        if is_there && !beside.iter().any(|(known, _)| known == name) {
-            beside.push((name, envelope.part(*part)));
+        if is_there && !extras.iter().any(|(known, _)| known == name) {
+            extras.push((name, envelope.part(*part)));
         }
     }
-    beside
+    extras
 }
 
 /// A member beside the event's own, with its value, if there is one.
-pub(super) type Beside = (&'static str, Option<Json>);
+pub(super) type Extra = (&'static str, Option<Json>);
 
 /// Builds one flat JSON object without white space.
 ///
-/// The object has the point under the contract's name for it, then the present members of `beside`, then the event's own
-/// members verbatim. An event's member has precedence over one of `beside`; a point of its own must equal the point.
+/// The object has the point under the contract's name for it, then the present members of `extras`, then the event's own
+/// members verbatim. An event's member has precedence over one of `extras`; a point of its own must equal the point.
 ///
 /// # Errors
 ///
@@ -55,15 +55,15 @@ pub(super) type Beside = (&'static str, Option<Json>);
 pub(super) fn object(
     facts: &Facts,
     event: &Event,
-    beside: &[Beside],
+    extras: &[Extra],
 ) -> Result<Bytes, InvalidField> {
-    object_of(facts, event, Some(facts.point_key), beside, |_, _| true)
+    object_of(facts, event, Some(facts.point_key), extras, |_, _| true)
 }
 
-/// Builds an object like [`object`], with the point under another name or none, as hooks may know it from their
+/// Builds an object like [`object`], with the point under another name or none, as hooks may have it from their
 /// registration, and with the event's members that `keeps` accepts.
 ///
-/// An omitted member still has precedence over one of `beside`.
+/// An omitted member still has precedence over one of `extras`.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub(super) fn object_of(
     facts: &Facts,
     event: &Event,
     name: Option<&'static str>,
-    beside: &[Beside],
+    extras: &[Extra],
     keeps: fn(&str, &RawValue) -> bool,
 ) -> Result<Bytes, InvalidField> {
     let contract = facts.contract;
@@ -82,8 +82,8 @@ pub(super) fn object_of(
             "must name the lifecycle point",
         ));
     }
-    let mut has: Vec<_> = beside.iter().map(|_| false).collect();
-    let mut own = String::with_capacity(event.json.len());
+    let mut has: Vec<_> = extras.iter().map(|_| false).collect();
+    let mut event_members = String::with_capacity(event.json.len());
     let added = name.map_or_else(|| "its own".to_owned(), |name| format!("`{name}`"));
     let members = Members::of_event(&event.json).map_err(|error| {
         let problem = format!("{}: {contract} adds {added} to its members", error.problem);
@@ -97,24 +97,24 @@ pub(super) fn object_of(
             }
             continue;
         }
-        for ((other, _), has) in beside.iter().zip(&mut has) {
+        for ((other, _), has) in extras.iter().zip(&mut has) {
             *has |= key.is(other);
         }
         if !keeps(&key.text(), value) {
             continue;
         }
-        own.push(',');
-        key.write(&mut own);
-        own.push(':');
-        json::compact_into(value.get(), &mut own);
+        event_members.push(',');
+        key.write(&mut event_members);
+        event_members.push(':');
+        json::compact_into(value.get(), &mut event_members);
     }
-    let mut out = String::with_capacity(own.len() + 256);
+    let mut out = String::with_capacity(event_members.len() + 256);
     out.push('{');
     if let Some(name) = name {
         member(&mut out, name);
         out.push_str(&Value::from(event.point.as_str()).to_string());
     }
-    for ((key, value), is_own) in beside.iter().zip(has) {
+    for ((key, value), is_own) in extras.iter().zip(has) {
         if let (Some(value), false) = (value, is_own) {
             if out.len() > 1 {
                 out.push(',');
@@ -125,12 +125,12 @@ pub(super) fn object_of(
     }
     // Each of the event's own members comes with a comma before it.
     let is_first = out.len() == 1;
-    out.push_str(&own[usize::from(is_first && !own.is_empty())..]);
+    out.push_str(&event_members[usize::from(is_first && !event_members.is_empty())..]);
     out.push('}');
     Ok(out.into())
 }
 
-/// Returns whether Go's `omitempty` leaves a value out. It is `null`, `false`, zero, or nothing in quotes or brackets.
+/// Returns whether Go's `omitempty` leaves a value out: `null`, `false`, zero, or nothing in quotes or brackets.
 pub(super) fn is_empty(value: &RawValue) -> bool {
     let inside = |text: &str, open, close| {
         let text = text.strip_prefix(open)?.strip_suffix(close)?;

@@ -36,7 +36,7 @@ fn words(text: &str) -> Result<Vec<OsString>, String> {
 
 #[test]
 fn an_event_tells_its_session_by_the_contracts_own_member() {
-    let told = |mode: Mode, json| mode.session(&event("turn_end", json));
+    let session = |mode: Mode, json| mode.session(&event("turn_end", json));
     let session_id = r#"{"session_id":"b","sessionId":5}"#;
     let both = r#"{"session_id":"b","sessionId":"a"}"#;
     for mode in Mode::ALL {
@@ -56,15 +56,15 @@ fn an_event_tells_its_session_by_the_contracts_own_member() {
             | Mode::ReynExec
             | Mode::ReynPush => (Some("b"), Some("b")),
         };
-        assert_eq!(told(mode, session_id).as_deref(), one, "{mode:?}");
-        assert_eq!(told(mode, both).as_deref(), other, "{mode:?}");
-        assert_eq!(told(mode, "[]"), None, "{mode:?}");
-        // No request could say that either.
+        assert_eq!(session(mode, session_id).as_deref(), one, "{mode:?}");
+        assert_eq!(session(mode, both).as_deref(), other, "{mode:?}");
+        assert_eq!(session(mode, "[]"), None, "{mode:?}");
+        // No request could name such a session either.
         let control = r#"{"session_id":"b\n","sessionId":"a\n","conversation_id":"c\n"}"#;
-        assert_eq!(told(mode, control), None, "{mode:?}");
+        assert_eq!(session(mode, control), None, "{mode:?}");
     }
     let conversation = r#"{"session_id":"b","conversation_id":"c"}"#;
-    assert_eq!(told(Mode::Cursor, conversation).as_deref(), Some("c"));
+    assert_eq!(session(Mode::Cursor, conversation).as_deref(), Some("c"));
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_misspelt_point_is_none_even_where_the_list_is_open() {
         let error = mode.stop_at(point).unwrap_err();
         assert_eq!(error.field, "event.point", "{mode:?} {point}");
     }
-    // What is new is taken.
+    // New points are taken.
     for (mode, point) in [
         (Mode::ClaudeCode, "PreLaunch"),
         (Mode::ReynPush, "composed:turn_end"),
@@ -329,16 +329,19 @@ fn stdin_is_verbatim_when_raw_or_observed() {
 #[test]
 fn reyns_line_has_the_mode_the_command_and_a_code_that_is_not_0() {
     let line = |event: &str, members: Value| display(event, members.as_object().unwrap());
-    let of = |mode: &str, code: i32| {
+    let shown = |mode: &str, code: i32| {
         let members = json!({"command": "a 'b c'", "mode": mode, "returncode": code});
         line("hook_shell_executed", members)
     };
-    assert_eq!(of("shell_exec", 0).as_deref(), Some("shell_exec: a 'b c'"));
+    assert_eq!(
+        shown("shell_exec", 0).as_deref(),
+        Some("shell_exec: a 'b c'")
+    );
     for (code, expected) in [
         (3, "shell_push: a 'b c' [rc=3]"),
         (-1, "shell_push: a 'b c' [rc=-1]"),
     ] {
-        assert_eq!(of("shell_push", code).as_deref(), Some(expected));
+        assert_eq!(shown("shell_push", code).as_deref(), Some(expected));
     }
     // Others are shown as objects, as is what a journal has of it that is not whole.
     let members = json!({"command": "a", "mode": "m", "returncode": 0});
@@ -361,10 +364,10 @@ fn what_is_advised_decides_nothing_and_keeps_its_texts() {
     };
     let block = r#"{"action":"block","reason":"no","additionalContext":["c"],"warnings":["w"]}"#;
     let modify = r#"{"action":"modify","modifiedInput":{"a":1}}"#;
-    let at = |advisory, stdout| judged(Mode::Basecoat, "PreToolUse", advisory, stdout);
-    assert_eq!(at(false, block).decision, Decision::Block);
-    assert!(at(false, modify).updated_input.is_some());
-    let verdict = at(true, block);
+    let judged_as = |advisory, stdout| judged(Mode::Basecoat, "PreToolUse", advisory, stdout);
+    assert_eq!(judged_as(false, block).decision, Decision::Block);
+    assert!(judged_as(false, modify).updated_input.is_some());
+    let verdict = judged_as(true, block);
     assert_eq!(
         (verdict.decision, verdict.blocked_by),
         (Decision::None, None)
@@ -372,17 +375,20 @@ fn what_is_advised_decides_nothing_and_keeps_its_texts() {
     assert_eq!(verdict.additional_context, ["c"]);
     assert_eq!(
         verdict.warnings,
-        ["w", "the hook is advisory; it said BLOCK: no"]
+        ["w", "the hook is advisory, and its decision is BLOCK: no"]
     );
-    assert_eq!(at(true, modify).updated_input, None);
-    // What broke stops nothing, and an approval approves nothing.
-    assert_eq!(at(false, "text").decision, Decision::Block);
-    let verdict = at(true, "text");
+    assert_eq!(judged_as(true, modify).updated_input, None);
+    // A failure stops nothing, and an approval approves nothing.
+    assert_eq!(judged_as(false, "text").decision, Decision::Block);
+    let verdict = judged_as(true, "text");
     assert_eq!((verdict.decision, verdict.failed), (Decision::None, true));
     let allow =
         r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}"#;
-    let at = |advisory| judged(Mode::ClaudeCode, "PreToolUse", advisory, allow).decision;
-    assert_eq!((at(false), at(true)), (Decision::Allow, Decision::None));
+    let decision = |advisory| judged(Mode::ClaudeCode, "PreToolUse", advisory, allow).decision;
+    assert_eq!(
+        (decision(false), decision(true)),
+        (Decision::Allow, Decision::None)
+    );
 }
 
 #[test]
@@ -398,19 +404,19 @@ fn base_coats_measures_are_those_of_the_point_and_numbers_or_words() {
     };
     let expected =
         json!({"policyChecks": 2, "toolCategory": "shell/git", "correlationId": "00-4bf9-00"});
-    let mut said = expected.clone();
+    let mut metadata = expected.clone();
     for (name, value) in [
         ("hookId", json!("guard")),
         ("memoryHits", json!(3)),
         ("warningsInjected", json!("2")),
         ("policy_checks", json!(2)),
     ] {
-        said[name] = value;
+        metadata[name] = value;
     }
-    assert_eq!(measured("PreToolUse", said.clone()), expected);
+    assert_eq!(measured("PreToolUse", metadata.clone()), expected);
     // Of another point, the same words are others.
     let at_start = json!({"memoryHits": 3, "correlationId": "00-4bf9-00"});
-    assert_eq!(measured("SessionStart", said), at_start);
+    assert_eq!(measured("SessionStart", metadata), at_start);
     let long = "x".repeat(65);
     for category in [
         json!(""),
@@ -627,7 +633,7 @@ fn rewritten_values_keep_every_digit() {
     let stdout = r#"{ "action": "modify", "priority": 2,
         "modifiedInput": { "id": 123456789012345678901234567890, "rate": 1.50e+3, "text": " \u00e9 " },
         "modifiedOutput": 0.10, "metadata": {"n": 1E400} }"#;
-    let given = |name: &str, stdout: &str| ExternalEnd {
+    let end_of = |name: &str, stdout: &str| ExternalEnd {
         command: String::new(),
         config: serde_json::Map::new(),
         duration: None,
@@ -651,7 +657,7 @@ fn rewritten_values_keep_every_digit() {
         format!(r#"{{"decision":"NONE","failed":false,{members},"priority":2.0,{rewritten}}}"#)
     );
 
-    let ends = [given("a", stdout), given("b", "{}")];
+    let ends = [end_of("a", stdout), end_of("b", "{}")];
     let reading = read(Mode::Basecoat, "PreToolUse", &ends).unwrap();
     let answer = format!(
         r#""answer":{{"decision":"NONE","failed":false,{members},{rewritten},"messages":[]"#
@@ -708,13 +714,13 @@ fn any_mode() -> impl Strategy<Value = Mode> {
 /// Generates answers close to those of contracts, where a parser could be misled.
 fn any_answer() -> impl Strategy<Value = Vec<u8>> {
     let member = r#"(("(continue|stopReason|suppressOutput|systemMessage|output|additionalContext|warnings|priority|metadata|user_message|agent_message)":(true|false|null|0|-1\.5|1e999|"a?"|\[\]|\["a"\]|\{"k":1\}|"\\ud800")|"(decision|action|permission|permissionDecision|permission_decision|behavior)":("(allow|deny|ask|block|approve|defer|modify|injectContext|passThrough|Block)"|null|1)|"(reason|permissionDecisionReason|permission_decision_reason)":("no"|""|null|[0-9])|"(modifiedInput|modifiedOutput|updatedInput|updated_input|tool_input|tool_output)":(\{"a":1\}|null|"x")|"(hookSpecificOutput|hook_specific_output)":\{("(hookEventName|hook_event_name)":"(PreToolUse|BeforeTool|pre_tool_use)",)?("(permissionDecision|permission_decision|decision)":"(deny|allow|ask)",)?"(updatedInput|additionalContext)":("a"|\{\})\}))"#;
-    let of = |regex: String| {
+    let matching = |regex: String| {
         let text = proptest::string::string_regex(&regex).unwrap();
         text.prop_map(String::into_bytes)
     };
     prop_oneof![
-        4 => of(format!(r"[ \n]?\{{{member}(,{member}){{0,3}}\}}")),
-        1 => of(format!(r"[ \n]?\{{({member},?){{0,2}}\}}?[ x\}}]?")),
+        4 => matching(format!(r"[ \n]?\{{{member}(,{member}){{0,3}}\}}")),
+        1 => matching(format!(r"[ \n]?\{{({member},?){{0,2}}\}}?[ x\}}]?")),
         1 => any_stdout(),
     ]
 }
@@ -764,7 +770,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
 
 /// Generates ends as another runner reports them, some of one hook.
 fn any_given() -> impl Strategy<Value = Vec<ExternalEnd>> {
-    let told = prop_oneof![
+    let kind = prop_oneof![
         3 => Just(EndKind::Exited(0)),
         1 => any::<i32>().prop_map(EndKind::Exited),
         1 => (1..65).prop_map(EndKind::Signaled),
@@ -775,7 +781,7 @@ fn any_given() -> impl Strategy<Value = Vec<ExternalEnd>> {
     let value = proptest::sample::select(vec!["true", "false", "7", "-0.5", "\"block\"", "null"]);
     let config = proptest::option::weighted(0.1, (key, value));
     let end = (
-        told,
+        kind,
         "[ab]?",
         any_answer(),
         any_text(),
@@ -881,8 +887,12 @@ fn an_approval_that_is_not_whole_approves_nothing() {
         let broken = (Decision::None, true, Decision::Deny);
         assert_eq!(judge(approval, false), whole, "{mode:?}");
         assert_eq!(judge(approval, true), broken, "{mode:?}");
-        for at in 1..approval.len() {
-            assert_eq!(judge(&approval[..at], false), broken, "{mode:?} {at}");
+        for length in 1..approval.len() {
+            assert_eq!(
+                judge(&approval[..length], false),
+                broken,
+                "{mode:?} {length}"
+            );
         }
         let repeated = format!(r#"{{"x":{approval},"x":{approval},{}"#, &approval[1..]);
         assert_eq!(judge(&repeated, false), broken, "{mode:?}");
@@ -907,7 +917,7 @@ proptest! {
         if kind != EndKind::Exited(0) || stdout_truncated {
             prop_assert_ne!(verdict.decision, Decision::Allow);
         }
-        // What stops, and nothing else, says by what.
+        // Stopping verdicts alone name a cause.
         prop_assert!(!verdict.decision.stops() || verdict.blocked_by.is_some());
         prop_assert!(!verdict.recorded_block || verdict.decision.stops());
         // Under a closed policy nothing gets by that broke; a point that cannot be stopped has it recorded.
@@ -920,7 +930,7 @@ proptest! {
         }
         let json = serde_json::to_string(&verdict).unwrap();
         prop_assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
-        // It is pure.
+        // Judging is pure.
         prop_assert_eq!(mode.judge(&end, on_failure), verdict);
     }
 
@@ -970,7 +980,7 @@ proptest! {
         let end = End { stdout_truncated, ..end(kind, &stdout) };
         let verdict = mode.judge(&end, OnFailure::Contract);
         prop_assert_eq!(verdict.decision, Decision::None);
-        // Either there is something to deliver, or it is said why not.
+        // Either there is something to deliver, or a reason why not.
         prop_assert_eq!(verdict.push.is_some(), verdict.skip.is_none());
         prop_assert!(!(verdict.failed && verdict.push.is_some()));
         prop_assert_eq!(mode.event(&end).is_some(), mode != Mode::Observe && kind != EndKind::ExecFailed);

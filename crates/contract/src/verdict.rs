@@ -210,7 +210,7 @@ pub struct Json(Box<RawValue>);
 
 impl Json {
     /// Wraps a value of a document whose depth has been checked.
-    pub fn of(value: &RawValue) -> Self {
+    pub fn from_raw(value: &RawValue) -> Self {
         let mut text = String::with_capacity(value.get().len());
         json::compact_into(value.get(), &mut text);
         // Removing white space keeps a document valid.
@@ -234,7 +234,7 @@ impl Json {
     /// Wraps the text of a document that has been validated, its depth included.
     pub fn checked(text: &str) -> Self {
         let value: Result<&RawValue, _> = serde_json::from_str(text);
-        value.map_or_else(|_| Self(RawValue::NULL.to_owned()), Self::of)
+        value.map_or_else(|_| Self(RawValue::NULL.to_owned()), Self::from_raw)
     }
 
     /// Builds a string.
@@ -248,7 +248,7 @@ impl Json {
         let mut all: Vec<(String, Self)> = Vec::new();
         for (key, value) in members.iter() {
             all.retain(|(known, _)| *known != key);
-            all.push((key.into_owned(), Self::of(value)));
+            all.push((key.into_owned(), Self::from_raw(value)));
         }
         Some(all)
     }
@@ -265,7 +265,7 @@ impl Json {
 }
 
 /// Returns the members that have a value, with owned names.
-pub(super) fn given<T, const N: usize>(
+pub(super) fn present<T, const N: usize>(
     members: [(&str, Option<T>); N],
 ) -> impl Iterator<Item = (String, T)> {
     let members = members.into_iter();
@@ -385,7 +385,9 @@ impl Verdict {
             let reasons = [self.reason, self.stop_reason];
             let reasons = reasons.iter().filter(|text| !text.is_empty());
             let why: String = reasons.map(|text| format!(": {text}")).collect();
-            warnings.push(format!("the hook is advisory; it said {decision}{why}"));
+            warnings.push(format!(
+                "the hook is advisory, and its decision is {decision}{why}"
+            ));
         }
         Self {
             additional_context: self.additional_context,

@@ -45,7 +45,7 @@ pub struct Declaration {
     pub command: Vec<String>,
     /// The name, in at most 60 characters.
     pub name: String,
-    /// The needs: the name of a profile, or the keys of one. Default: those of `install`, `develop`.
+    /// The needs: the name of a profile, or the keys of one. Default: the default of `install`, `develop`.
     #[serde(default)]
     #[schemars(schema_with = "schema_of_needs")]
     pub needs: Option<Needs>,
@@ -168,7 +168,7 @@ impl Declaration {
         }
     }
 
-    /// Returns the text of a profile with these keys. The purpose is not a part: it is no need.
+    /// Returns the text of a profile with these keys. The purpose is left out, as it is no need.
     fn text(&self, keys: &Table) -> String {
         let mut keys = keys.clone();
         let description = format!("the needs that a hook declares: {}", self.name);
@@ -290,11 +290,11 @@ fn words<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String
 
 /// Returns the schema of `needs`: a name, or the keys of a profile but those that its operator sets.
 fn schema_of_needs(generator: &mut SchemaGenerator) -> Schema {
-    let mut own = generator
+    let mut schema = generator
         .clone()
         .into_root_schema_for::<ProfileFile>()
         .to_value();
-    let definitions = own.as_object_mut().and_then(|own| own.remove("$defs"));
+    let definitions = schema.as_object_mut().and_then(|it| it.remove("$defs"));
     if let Some(definitions) = definitions.as_ref().and_then(|it| it.as_object()) {
         for (name, definition) in definitions {
             let all = generator.definitions_mut();
@@ -302,17 +302,19 @@ fn schema_of_needs(generator: &mut SchemaGenerator) -> Schema {
                 .or_insert_with(|| definition.clone());
         }
     }
-    if let Some(own) = own.as_object_mut() {
-        own.remove("$schema");
-        own.remove("title");
-        own.insert("required".to_owned(), serde_json::json!(["extends"]));
-        let properties = own.get_mut("properties").and_then(|it| it.as_object_mut());
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("$schema");
+        schema.remove("title");
+        schema.insert("required".to_owned(), serde_json::json!(["extends"]));
+        let properties = schema
+            .get_mut("properties")
+            .and_then(|it| it.as_object_mut());
         if let Some(properties) = properties {
             properties.retain(|key, _| !OPERATORS.contains(&key.as_str()));
         }
     }
     json_schema!({
-        "anyOf": [{ "type": "string", "description": "The name of a profile." }, own, { "type": "null" }],
+        "anyOf": [{ "type": "string", "description": "The name of a profile." }, schema, { "type": "null" }],
     })
 }
 

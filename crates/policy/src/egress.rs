@@ -129,7 +129,7 @@ impl Host {
         self == other || self.is_localhost() && other.is_localhost()
     }
 
-    /// Returns whether the host is public: a name, or an address that is none of this machine or of a private network.
+    /// Returns whether the host is public: a name, or an address of neither this machine nor a private network.
     #[must_use]
     pub fn is_public(&self) -> bool {
         match self {
@@ -236,9 +236,7 @@ pub enum EgressProblem {
     #[error("names an address, which TLS has no server name for; add ` any` or ` http`")]
     AddressOfTls,
     /// The host is no name and no address.
-    #[error(
-        "names no host; write a name, `*.` and a name, an address, or one with `/` and a number of bits"
-    )]
+    #[error("names no host; write a name, `*.` and a name, an address, or `ADDRESS/BITS`")]
     Host,
     /// A name is not ASCII.
     #[error("has a name that is not ASCII; write it as DNS has it (`xn--…`)")]
@@ -518,8 +516,8 @@ pub fn rule_of_address(rules: &[Egress], address: IpAddr, port: u16) -> Option<&
     first(rules.iter().filter(|it| it.covers_address(address, port)))
 }
 
-/// Returns whether a connection for a name may go to an address that the name resolves to: a public one, one that a rule names, or
-/// one of a private network where the rules allow these.
+/// Returns whether a connection for a name may go to an address that the name resolves to. Allowed are public addresses, addresses
+/// that a rule names, and addresses of private networks where the rules allow these.
 #[must_use]
 pub fn may_resolve_to(rules: &EgressRules, address: IpAddr, port: u16) -> bool {
     let is_named = || rule_of_address(&rules.allowed, address, port).is_some();
@@ -539,8 +537,8 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Returns whether an address is one of the public internet: no private, loopback, link-local, metadata or reserved one, and none
-/// that leads to such by translation (IANA's registries of special purposes).
+/// Returns whether an address is of the public internet: not private, loopback, link-local, metadata or reserved, nor translated to
+/// such an address (IANA's registries of special purposes).
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {

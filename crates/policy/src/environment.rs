@@ -28,7 +28,7 @@ impl Variables {
     ///
     /// # Errors
     ///
-    /// Fails if the request sets a variable that is not on the profile's list or that no list can allow, the
+    /// Fails if the request sets a variable that is not on the profile's list or that no list can allow. Fails also if the
     /// configuration sets one that not even a profile can set, or a value contains a NUL byte.
     pub fn resolve(policy: &Policy, hook: &Hook, depth: u32) -> Result<Self, InvalidField> {
         let mut all: BTreeMap<OsString, OsString> = policy
@@ -50,7 +50,8 @@ impl Variables {
             }
             if is_closed_to_requests(name) {
                 return invalid(
-                    "decides what code is found or loaded; no profile opens it to a request".into(),
+                    "decides what code is found or loaded, so no profile opens it to a request"
+                        .into(),
                 );
             }
             if !policy
@@ -79,10 +80,10 @@ impl Variables {
             all.insert(name.into(), value.clone());
         }
 
-        let given = caller_path.map(|path| executable(policy, path));
-        let own = policy.environment.path.iter().map(PathBuf::as_path);
+        let callers = caller_path.map(|path| executable(policy, path));
+        let profiles = policy.environment.path.iter().map(PathBuf::as_path);
         let mut path: Vec<&OsStr> = Vec::new();
-        for dir in given.into_iter().flatten().chain(own) {
+        for dir in callers.into_iter().flatten().chain(profiles) {
             if !path.contains(&dir.as_os_str()) {
                 path.push(dir.as_os_str());
             }
@@ -98,7 +99,7 @@ impl Variables {
         Ok(Self(all))
     }
 
-    /// Sets the position of the run in a trace, where the profile lists its variables. Over what a request says of another one.
+    /// Sets the position of the run in a trace, where the profile lists its variables. Replaces a position in the request.
     pub fn set_trace(&mut self, policy: &Policy, parent: String, state: &str) {
         for (name, value) in [(TRACE_PARENT, &*parent), (TRACE_STATE, state)] {
             if !admits(policy, name) {
@@ -208,7 +209,7 @@ pub fn steers_hookjail(name: &str) -> bool {
     STEERING.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Returns whether an interpreter may read a variable when it starts: what no request can set, and the locale.
+/// Returns whether an interpreter may read a variable when it starts: a variable that no request can set, or of the locale.
 pub fn matters_at_start(name: &OsStr) -> bool {
     const LOCALE: [&str; 4] = ["LANG", "LANGUAGE", "LC_*", "TZ"];
     let name = name.to_string_lossy();
@@ -436,8 +437,11 @@ mod tests {
             let refused = resolved(env(&[(&name, "y")]), BTreeMap::new()).unwrap_err();
             assert_eq!(refused.field, format!("hook.env[{name}]"));
         }
-        let over = resolved(env(&[("TZ", "UTC")]), env(&[("TZ", "CET")])).unwrap();
-        assert_eq!(over.get(OsStr::new("TZ")), Some(&OsString::from("CET")));
+        let variables = resolved(env(&[("TZ", "UTC")]), env(&[("TZ", "CET")])).unwrap();
+        assert_eq!(
+            variables.get(OsStr::new("TZ")),
+            Some(&OsString::from("CET"))
+        );
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Forbidden {
             .0
             .iter()
             .find(|forbidden| grant.holds(forbidden) || forbidden.holds(&grant));
-        Ok(hit.map(|forbidden| forbidden.given()))
+        Ok(hit.map(|forbidden| forbidden.original()))
     }
 
     /// Returns the forbidden path that an entry of a directory equals, contains or lies in, or would if it were made.
@@ -63,7 +63,7 @@ impl Forbidden {
         };
         let hit = |it: &&Located| it.holds(&directory) || matches(it).unwrap_or(false);
         if let Some(forbidden) = self.0.iter().find(hit) {
-            return Ok(Some(forbidden.given()));
+            return Ok(Some(forbidden.original()));
         }
         for entry in entries.existing()? {
             // An entry that cannot be examined cannot be opened for a run either, and is left out there.
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_alias_by_inode_is_seen() {
-        // What a bind mount looks like: another path, the same device and inode. A hard link needs no privilege.
+        // A bind mount looks like another path with the same device and inode. A hard link needs no privilege.
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key");
         fs::write(&key, "").unwrap();

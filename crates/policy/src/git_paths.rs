@@ -1,4 +1,4 @@
-//! Paths that configurations of git name: what git fails without, and what it obeys and runs.
+//! Paths that configurations of git name: paths without which git fails, and paths that it obeys and runs.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -129,9 +129,9 @@ pub struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns the paths that git obeys by the configurations of the system, of the homes, of this process's `XDG_CONFIG_HOME` and of a
-    /// repository: directories of hooks and templates, and files that are included and exist. git fails where the name of one that is
-    /// missing is taken.
+    /// Returns the paths that git obeys by the configurations of the system, the homes, this process's `XDG_CONFIG_HOME` and a
+    /// repository. The paths are directories of hooks and templates, and included files that exist. git fails where the name of a
+    /// missing one is taken.
     ///
     /// # Errors
     ///
@@ -264,9 +264,9 @@ pub fn steering_modules(repository: &Path) -> Result<Vec<(PathBuf, bool)>, Unrea
             let within = match is_repository {
                 true => {
                     let configurations = ["config", "config.worktree"].map(|name| path.join(name));
-                    let there = |path: &PathBuf| path.symlink_metadata().is_ok();
-                    let there = configurations.into_iter().filter(there);
-                    found.extend(there.map(|path| (path, false)));
+                    let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
+                    let existing = configurations.into_iter().filter(exists);
+                    found.extend(existing.map(|path| (path, false)));
                     found.push((path.join("hooks"), true));
                     path.join("modules")
                 }
@@ -366,9 +366,9 @@ fn located(
 enum Kind {
     /// Its files are run.
     Executed,
-    /// It is read as part of the configuration.
+    /// Read as part of the configuration.
     Include,
-    /// It is read.
+    /// Read as a file.
     Read,
 }
 
@@ -529,7 +529,7 @@ mod tests {
         const NONE: [&str; 0] = [];
         for (text, kind, expected) in [
             (
-                "[core]\n\texcludesFile = \"~/.ignore # all\" ; a comment\n editor = ~/bin/editor\n",
+                "[core]\n\texcludesFile = \"~/.ignore # all\" ;a comment\n editor = ~/bin/editor\n",
                 Kind::Read,
                 &READ[..],
             ),

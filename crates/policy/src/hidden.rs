@@ -92,24 +92,24 @@ pub enum Unsearchable {
     #[error("`{}` is a symbolic link to a file whose own name is not hidden", .0.display())]
     Link(PathBuf),
     /// The workspace cannot be listed.
-    #[error("it cannot be listed")]
+    #[error("the workspace cannot be listed")]
     Unlisted(#[from] io::Error),
     /// More names match than can be hidden.
     #[error("more than {MOST_HIDDEN} of its names match")]
     Matches,
     /// There are more names than are looked at.
-    #[error("it has more than {MOST_NAMES} names")]
+    #[error("the workspace has more than {MOST_NAMES} names")]
     Names,
 }
 
 /// Visibility of a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Visibility {
-    /// Neither it nor anything below it can be opened.
+    /// Neither the name nor anything below it can be opened.
     Hidden,
-    /// It is visible with everything below it.
+    /// The name is visible with everything below it.
     Unsearched,
-    /// It is visible; names below it may be hidden.
+    /// The name is visible; names below it may be hidden.
     Visible,
 }
 
@@ -133,8 +133,8 @@ impl Files {
         }
     }
 
-    /// Returns the paths below a workspace that are hidden: those whose names match, and directories that cannot be listed. `uid` is that
-    /// of the user who searches.
+    /// Returns the hidden paths below a workspace: paths whose names match, and directories that cannot be listed. `uid` is that of
+    /// the user who searches.
     ///
     /// # Errors
     ///

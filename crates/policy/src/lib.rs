@@ -1,4 +1,4 @@
-//! Profiles and their resolved form: profile files → [`Policy`] → plan. Synchronous, and without system calls but to
+//! Profiles and their resolved form: profile files → [`Policy`] → plan. Synchronous, and without syscalls but to
 //! read files.
 
 #![forbid(unsafe_code)]
@@ -203,13 +203,13 @@ impl GrantSpec {
 /// Protection of a path of the workspace within a run, the weakest first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Keep {
-    /// It keeps its name.
+    /// The path keeps its name.
     Name,
-    /// It stays read-only, with everything below it.
+    /// The path stays read-only, with everything below it.
     Unchanged,
     /// An empty directory lies in its place.
     Empty,
-    /// It cannot be opened.
+    /// The path cannot be opened.
     Hidden,
 }
 
@@ -218,7 +218,7 @@ pub enum Keep {
 pub struct ReadOnly {
     /// The path below `${workspace}`.
     pub below: PathBuf,
-    /// Whether it is a directory. It is created where it is missing and its parent exists.
+    /// Whether the path is a directory, which is created where it is missing and its parent exists.
     pub directory: bool,
 }
 
@@ -334,7 +334,7 @@ impl StateScope {
     }
 }
 
-/// Who can select a profile.
+/// Requests that can select a profile.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantedBy {
@@ -438,9 +438,9 @@ impl Metadata {
 
     /// Returns the umask of a hook, if its caller asks for one. A hook that cannot change a mode later leaves files for its own
     /// user alone.
-    pub const fn umask(self, asked: Option<u32>) -> u32 {
-        match (self, asked) {
-            (Self::Change, Some(asked)) => asked,
+    pub const fn umask(self, requested: Option<u32>) -> u32 {
+        match (self, requested) {
+            (Self::Change, Some(requested)) => requested,
             (Self::Change, None) => 0o022,
             (Self::Keep, _) => 0o077,
         }

@@ -12,7 +12,7 @@ pub struct Located {
     /// Device and inode of every existing directory on the way, the root last.
     chain: Vec<(u64, u64)>,
     /// As it was given.
-    given: PathBuf,
+    original: PathBuf,
     /// Device and inode, where it exists.
     inode: Option<(u64, u64)>,
     /// Without links, as far as it exists.
@@ -20,13 +20,13 @@ pub struct Located {
 }
 
 impl Located {
-    /// Locates a path. It need not exist.
+    /// Locates a path, which need not exist.
     ///
     /// # Errors
     ///
     /// Fails if a directory on the way cannot be examined.
-    pub fn find(given: &Path) -> io::Result<Self> {
-        Self::at(given, resolve(given)?)
+    pub fn find(original: &Path) -> io::Result<Self> {
+        Self::new(original, resolve(original)?)
     }
 
     /// Locates a name without following a link that has it.
@@ -34,24 +34,24 @@ impl Located {
     /// # Errors
     ///
     /// Fails if a directory on the way cannot be examined.
-    pub fn name(given: &Path) -> io::Result<Self> {
-        let (Some(parent), Some(name)) = (given.parent(), given.file_name()) else {
-            return Self::find(given);
+    pub fn name(original: &Path) -> io::Result<Self> {
+        let (Some(parent), Some(name)) = (original.parent(), original.file_name()) else {
+            return Self::find(original);
         };
-        Self::at(given, resolve(parent)?.join(name))
+        Self::new(original, resolve(parent)?.join(name))
     }
 
     /// Returns a path that does not exist yet; no file system is read.
     pub fn imagined(path: &Path) -> Self {
         Self {
             chain: Vec::new(),
-            given: path.to_owned(),
+            original: path.to_owned(),
             inode: None,
             path: path.to_owned(),
         }
     }
 
-    fn at(given: &Path, path: PathBuf) -> io::Result<Self> {
+    fn new(original: &Path, path: PathBuf) -> io::Result<Self> {
         let mut chain = Vec::new();
         let mut itself = None;
         for (index, ancestor) in path.ancestors().enumerate() {
@@ -67,15 +67,15 @@ impl Located {
         }
         Ok(Self {
             chain,
-            given: given.to_owned(),
+            original: original.to_owned(),
             inode: itself,
             path,
         })
     }
 
     /// Returns the path as it was given.
-    pub fn given(&self) -> &Path {
-        &self.given
+    pub fn original(&self) -> &Path {
+        &self.original
     }
 
     /// Returns the path without links, as far as it exists.
@@ -104,7 +104,7 @@ impl Located {
         if self.chain.is_empty() {
             return Ok(Self::imagined(parent));
         }
-        Self::at(parent, parent.to_owned())
+        Self::new(parent, parent.to_owned())
     }
 }
 

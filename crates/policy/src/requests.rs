@@ -327,7 +327,7 @@ pub fn granted<'a>(
 }
 
 /// Returns the first rule of `egress` by which a hook would reach the host of a request without its limits.
-pub(crate) fn beside<'a>(allowed: &'a [Egress], rule: &RequestRule) -> Option<&'a Egress> {
+pub(crate) fn unlimited_rule<'a>(allowed: &'a [Egress], rule: &RequestRule) -> Option<&'a Egress> {
     let implied = rule.egress();
     let is_there = |it: &&Egress| it.covers_name(&rule.url.host, implied.port()) && **it != implied;
     allowed.iter().find(is_there)

@@ -93,7 +93,7 @@ pub struct FileRights(u32);
 
 impl FileRights {
     /// Returns the set of these rights.
-    pub const fn of(rights: &[FileRight]) -> Self {
+    pub const fn new(rights: &[FileRight]) -> Self {
         let mut bits = 0;
         let mut index = 0;
         while index < rights.len() {
@@ -154,7 +154,7 @@ pub enum Rights {
 
 impl Rights {
     /// Returns the rights of an access to a directory or to another file.
-    pub const fn of(access: Access, is_directory: bool) -> Self {
+    pub const fn for_access(access: Access, is_directory: bool) -> Self {
         if is_directory {
             Self::Directory(access)
         } else {
@@ -167,7 +167,7 @@ impl Rights {
         match self {
             Self::Directory(access) => on_directory(access),
             Self::File(access) => on_directory(access).common(OF_FILES),
-            Self::Private => CHANGE.and(FileRights::of(&[
+            Self::Private => CHANGE.and(FileRights::new(&[
                 FileRight::Execute,
                 FileRight::MakeFifo,
                 FileRight::MakeSocket,
@@ -178,12 +178,12 @@ impl Rights {
 }
 
 const fn on_directory(access: Access) -> FileRights {
-    let execute = FileRights::of(&[FileRight::Execute]);
+    let execute = FileRights::new(&[FileRight::Execute]);
     match access {
         Access::Execute => READ.and(execute),
         Access::Read => READ,
         Access::Write => CHANGE.and(execute),
-        Access::WriteFile => FileRights::of(&[
+        Access::WriteFile => FileRights::new(&[
             FileRight::ReadFile,
             FileRight::Truncate,
             FileRight::WriteFile,
@@ -192,11 +192,11 @@ const fn on_directory(access: Access) -> FileRights {
 }
 
 /// Reading.
-const READ: FileRights = FileRights::of(&[FileRight::ReadDirectory, FileRight::ReadFile]);
+const READ: FileRights = FileRights::new(&[FileRight::ReadDirectory, FileRight::ReadFile]);
 
 /// Reading and changing, without making sockets, pipes and device nodes. A process that opens one in a granted
 /// directory could be blocked or worse.
-const CHANGE: FileRights = READ.and(FileRights::of(&[
+const CHANGE: FileRights = READ.and(FileRights::new(&[
     FileRight::MakeDirectory,
     FileRight::MakeFile,
     FileRight::MakeLink,
@@ -209,7 +209,7 @@ const CHANGE: FileRights = READ.and(FileRights::of(&[
 ]));
 
 /// Rights that apply to files themselves; the others apply to directories.
-pub const OF_FILES: FileRights = FileRights::of(&[
+pub const OF_FILES: FileRights = FileRights::new(&[
     FileRight::Execute,
     FileRight::IoctlDevice,
     FileRight::ReadFile,

@@ -65,7 +65,7 @@ fn holds_token(path: &Path) -> bool {
     fs::read(path).map_or(true, |text| has_token(&String::from_utf8_lossy(&text)))
 }
 
-/// Returns whether a configuration has a key of a token with a value, or an address with a password. A comment counts: it can be read.
+/// Returns whether a configuration has a key of a token with a value, or an address with a password. Comments count, too.
 fn has_token(text: &str) -> bool {
     if text.trim_start().starts_with('<') {
         return has_element(text);
@@ -116,12 +116,12 @@ fn has_element(text: &str) -> bool {
 }
 
 fn has_password(line: &str) -> bool {
-    let of_address = line.match_indices("://").any(|(at, _)| {
-        let scheme = line[..at]
+    let of_address = line.match_indices("://").any(|(position, _)| {
+        let scheme = line[..position]
             .rsplit(|it: char| !it.is_ascii_alphanumeric())
             .next();
         let is_web = scheme.is_some_and(|it| it.to_lowercase().starts_with("http"));
-        let authority = &line[at + 3..];
+        let authority = &line[position + 3..];
         let end = authority
             .find(|it: char| matches!(it, '/' | '"' | '\'' | '?' | '#') || it.is_whitespace());
         let authority = &authority[..end.unwrap_or(authority.len())];

@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_place_opens_what_a_transcript_names_there_and_nothing_above() {
-        for (place, transcript, own) in [
+        for (place, transcript, expected) in [
             (
                 "/h/.c/projects/*",
                 "/h/.c/projects/-p/s.jsonl",
@@ -81,7 +81,11 @@ mod tests {
             ("/h/.c/projects/*", "relative", None),
         ] {
             let found = opened(Path::new(place), Path::new(transcript));
-            assert_eq!(found.as_deref(), own.map(Path::new), "{place} {transcript}");
+            assert_eq!(
+                found.as_deref(),
+                expected.map(Path::new),
+                "{place} {transcript}"
+            );
         }
     }
 

@@ -95,9 +95,9 @@ impl EgressRules {
             bytes,
             connections,
             requests,
-            // The same for each profile, whatever was approved.
+            // The same for each profile, independent of approvals.
             source: _,
-            // The daemon's, whatever was approved.
+            // The daemon's, independent of approvals.
             ways: _,
         } = self;
         let is_within = |it: &&Egress| approved.allowed.iter().any(|wider| it.is_within(wider));
@@ -178,13 +178,13 @@ impl GrantSpec {
         };
         // Whether the place must be there decides only if a run starts.
         let place = match (&self.place, &other.place) {
-            (GrantPlace::Path(own), GrantPlace::Path(other)) => other.starts_with(own),
-            (GrantPlace::Entries(own), GrantPlace::Entries(other)) => own == other,
-            (GrantPlace::Source { below: own, .. }, GrantPlace::Source { below: other, .. })
+            (GrantPlace::Path(base), GrantPlace::Path(other)) => other.starts_with(base),
+            (GrantPlace::Entries(base), GrantPlace::Entries(other)) => base == other,
+            (GrantPlace::Source { below: base, .. }, GrantPlace::Source { below: other, .. })
             | (
-                GrantPlace::Workspace { below: own, .. },
+                GrantPlace::Workspace { below: base, .. },
                 GrantPlace::Workspace { below: other, .. },
-            ) => other.starts_with(own),
+            ) => other.starts_with(base),
             (
                 GrantPlace::Entries(_)
                 | GrantPlace::Path(_)
@@ -239,7 +239,7 @@ impl Limits {
             cpus,
             file_size,
             memory,
-            // It decides about the hook's end, and not about its rights.
+            // The action decides about the hook's end, and not about its rights.
             on_output_limit: _,
             open_files,
             output_bytes,

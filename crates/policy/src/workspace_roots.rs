@@ -40,7 +40,7 @@ pub struct WorkspaceRoots {
 enum NoWorkspace {
     /// The reason lies in the directory.
     Closed(String),
-    /// It lies below no root.
+    /// The directory lies below no root.
     Elsewhere,
 }
 
@@ -48,7 +48,7 @@ impl WorkspaceRoots {
     /// Returns the roots without what the profiles of registries, or the search path for programs, execute, and without
     /// directories that are obeyed.
     #[must_use]
-    pub fn beside<'a>(
+    pub fn excluding<'a>(
         &self,
         registries: impl IntoIterator<Item = &'a Registry>,
         obeyed: BTreeSet<&'static str>,
@@ -113,14 +113,14 @@ impl WorkspaceRoots {
             (Ok(()), why) => why.map(str::to_owned),
             (Err(NoWorkspace::Closed(why)), _) => Some(why),
             (Err(NoWorkspace::Elsewhere), _) => Some(
-                "it lies neither in the home nor in another directory of this user's own"
+                "the directory lies neither in the home nor in another directory of this user's own"
                     .to_owned(),
             ),
         }
     }
 
-    /// Adds a directory as a root for a process that serves one user's own command, where other roots, such as
-    /// [`Self::beside`] returns them, have nothing against it by the rules for places of a home.
+    /// Adds a directory as a root for a process that serves one user's own command. Other roots, such as [`Self::excluding`]
+    /// returns them, must have nothing against it by the rules for places of a home.
     ///
     /// # Errors
     ///
@@ -214,14 +214,14 @@ impl WorkspaceRoots {
     /// Returns whether a directory beside the home belongs to the daemon's user, who is not root, and is neither the system's nor
     /// another path of the home.
     fn is_users_own(&self, workspace: &Path) -> bool {
-        let own = geteuid();
-        if own.is_root() || self.homes.is_empty() || self.homes_of_callers {
+        let user = geteuid();
+        if user.is_root() || self.homes.is_empty() || self.homes_of_callers {
             return false;
         }
         let is_systems = SYSTEM.iter().any(|place| workspace.starts_with(place));
         let is_own = |path: &Path| {
             let found = fs::symlink_metadata(path);
-            found.is_ok_and(|it| it.is_dir() && it.uid() == own.as_raw())
+            found.is_ok_and(|it| it.is_dir() && it.uid() == user.as_raw())
         };
         let is_home = |workspace: &Located| {
             let homes = self.homes.iter().map(|home| Located::find(home));
@@ -289,7 +289,7 @@ fn makes_trees(names: &[&OsStr], index: usize) -> bool {
         }
 }
 
-/// Where the system keeps its own, whoever owns it.
+/// Directories of the system, under any owner.
 const SYSTEM: [&str; 12] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys",
     "/usr",
@@ -402,7 +402,7 @@ mod tests {
             ..homes.clone()
         };
         // Root owns nearly all: beside its home no directory is its own.
-        let beside: &[(&str, bool)] = match geteuid().is_root() {
+        let elsewhere: &[(&str, bool)] = match geteuid().is_root() {
             true => &[],
             false => &[
                 ("opt", true),
@@ -420,7 +420,7 @@ mod tests {
             ("home/lib", false),
             ("home/project", false),
         ];
-        for (below, is_executed) in at_home.iter().chain(beside) {
+        for (below, is_executed) in at_home.iter().chain(elsewhere) {
             let path = place.join(below);
             assert_eq!(homes.admit(&path), Ok(()), "{below}");
             let problem = roots.admit(&path).err();
@@ -447,7 +447,7 @@ mod tests {
             named: vec!["/srv".into(), "/home/ada/p/.claude/hooks".into()],
             ..WorkspaceRoots::default()
         };
-        let roots = roots.beside([&registry], [".claude", ".github"].into());
+        let roots = roots.excluding([&registry], [".claude", ".github"].into());
         for taken in [
             "/home/ada/p",
             "/home/ada/go/src/example.com/p",
@@ -470,7 +470,7 @@ mod tests {
             ("/home/ada/.cursor/extensions/p/one", "keys, tokens"),
             ("/home/ada/.codex/worktrees", "run or obey"),
             ("/home/ada/.codex/skills/p/one", "run or obey"),
-            // Executed: by the profiles' own grants, and by whoever looks for programs.
+            // Executed: by the profiles' own grants, and by searches for programs.
             ("/home/ada/go", "run elsewhere"),
             ("/home/ada/go/bin", "run elsewhere"),
             ("/home/ada/go/pkg", "run elsewhere"),

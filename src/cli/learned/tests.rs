@@ -65,7 +65,7 @@ impl Home {
         let bound = bound.then_some(workspace.as_path());
         let mut narrowed = narrow(policy, Bindings::workspace(bound), &Narrow::default()).unwrap();
         narrowed.files.grant_transcripts(&policy.files);
-        let all = FileRights::of(&FileRight::ALL);
+        let all = FileRights::new(&FileRight::ALL);
         Ok(Under {
             policy: Arc::clone(policy),
             reach: Reach::locate(&narrowed.files, bound, all)

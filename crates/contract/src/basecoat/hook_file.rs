@@ -1,5 +1,5 @@
 //! Base Coat: `hooks.json`, version 1, a list of entries for each point. The specification gives the entry and not the
-//! nesting; it is parsed like its neighbours'. Entries of `mcp.json` name a `tool` in place of a command.
+//! nesting, which is parsed like its neighbours'. Entries of `mcp.json` name a `tool` in place of a command.
 
 use crate::hook_file::{
     Action, Gathered, HookFile, Item, Layout, NOT_BELOW_HOOKS, ReadError, Registered, line, version,
@@ -19,7 +19,7 @@ pub(super) const HOOK_FILE: HookFile = HookFile {
             root.only(&["$schema", "hooks", "version"])?;
             version(root)?;
         }
-        let missing = || root.wrong_at("hooks", "is missing; it must be a map of points to lists");
+        let missing = || root.wrong_at("hooks", "is missing; add a map of points to lists");
         root.down("hooks").ok_or_else(missing).map(Some)
     },
     settings: &["$schema", "version"],
@@ -45,14 +45,17 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, point: &str) -> Result<Regist
     let action = match (entry.field("command"), entry.field("tool")) {
         (Some(command), None) => Action::Command(line(&command)?),
         (None, Some(tool)) => {
-            let why = format!("it calls the MCP tool `{}`, and no command", tool.filled()?);
+            let why = format!(
+                "the entry calls the MCP tool `{}`, and no command",
+                tool.filled()?
+            );
             Action::Unsupported(why)
         }
         (Some(_), Some(_)) => {
             return Err(entry.wrong("has `command` and `tool`; give one of them"));
         }
         (None, None) => {
-            return Err(entry.wrong_at("command", "is missing; it must be a text"));
+            return Err(entry.wrong_at("command", "is missing; add a text"));
         }
     };
     file.whole(entry, point, action)

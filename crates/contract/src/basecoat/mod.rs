@@ -1,6 +1,6 @@
 //! Base Coat lifecycle hooks, by its specification; there is no reference implementation.
 //!
-//! A hook blocks only where it says so, well-formed and with exit 0. Everything else passes, with a warning.
+//! A hook blocks only by a well-formed answer with exit 0. Everything else passes, with a warning.
 
 use std::{str, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
     members::{Members, is_null, number, text, texts},
     merge::{add_rewrites, add_texts},
     point, stdin,
-    verdict::given,
+    verdict::present,
 };
 
 mod adapter;
@@ -63,7 +63,7 @@ const LONGEST_WORD: usize = 64;
 pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     carried: &["command", "name", "tool"],
-    // The specification has neither command style nor timeout. It suggests one to three seconds.
+    // The specification has neither command style nor timeout, but suggests one to three seconds.
     defaults: Defaults::argv(Some(Duration::from_secs(3))),
     fold,
     hand_on,
@@ -108,7 +108,7 @@ fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, Inv
             json!({"usedTokens": budget.used_tokens, "effectiveLimit": budget.effective_limit}),
         )
     });
-    let beside = [
+    let members = [
         ("timestamp", envelope.iso_time()),
         ("sessionId", known(&envelope.session)),
         ("agent", known(&envelope.agent)),
@@ -117,7 +117,7 @@ fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, Inv
         ("budget", budget),
         ("tool", tool(envelope)),
     ];
-    stdin::object(facts, event, &beside)
+    stdin::object(facts, event, &members)
 }
 
 fn interpret(end: &End<'_>) -> Verdict {
@@ -158,7 +158,7 @@ fn measures(point: &str, verdict: &Verdict) -> Map<String, Value> {
     members.filter_map(measure).collect()
 }
 
-/// Passes the payload of `modify` to the next hook. It becomes `tool.input` and `tool.output`, wherever the tool
+/// Passes the payload of `modify` to the next hook. The payload becomes `tool.input` and `tool.output`, wherever the tool
 /// was described.
 fn hand_on(verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
     let rewritten = [
@@ -238,7 +238,7 @@ fn tool(envelope: &Envelope) -> Option<Json> {
         ("input", tool.input.clone()),
         ("output", tool.response.clone()),
     ];
-    Some(Json::object(&given(members).collect::<Vec<_>>()))
+    Some(Json::object(&present(members).collect::<Vec<_>>()))
 }
 
 /// Builds the verdict of a hook that failed.
@@ -278,16 +278,18 @@ fn response(end: &End<'_>) -> Result<Verdict, Skip> {
         return Err(Skip::InvalidJson);
     }
     // Many writers use `null` for an absent value: a rewrite to it would be an accident.
-    let given = |name| members.last(name).filter(|value| !is_null(value));
+    let present = |name| members.last(name).filter(|value| !is_null(value));
     let mut verdict = Verdict {
-        priority: typed(given("priority"), "priority", number)?,
-        reason: typed(given("reason"), "reason", text)?.unwrap_or_default(),
-        warnings: typed(given("warnings"), "warnings", texts)?.unwrap_or_default(),
+        priority: typed(present("priority"), "priority", number)?,
+        reason: typed(present("reason"), "reason", text)?.unwrap_or_default(),
+        warnings: typed(present("warnings"), "warnings", texts)?.unwrap_or_default(),
         ..Verdict::default()
     };
-    let metadata = typed(given("metadata"), "metadata", Members::from_value)?;
-    verdict.metadata = metadata.and_then(|_| given("metadata")).map(Json::of);
-    let (context, is_single) = match given("additionalContext") {
+    let metadata = typed(present("metadata"), "metadata", Members::from_value)?;
+    verdict.metadata = metadata
+        .and_then(|_| present("metadata"))
+        .map(Json::from_raw);
+    let (context, is_single) = match present("additionalContext") {
         None => (Vec::new(), false),
         Some(value) => match (texts(value), text(value)) {
             (Some(list), _) => (list, false),
@@ -296,15 +298,15 @@ fn response(end: &End<'_>) -> Result<Verdict, Skip> {
         },
     };
     if is_single {
-        let warning = "`additionalContext` is a string; it should be a list of strings";
+        let warning = "`additionalContext` is a string; make it a list of strings";
         verdict.warnings.push(warning.to_owned());
     }
     // A hook without findings prints an empty list.
-    let has_context = given("additionalContext").is_some();
+    let has_context = present("additionalContext").is_some();
     cap(&mut verdict, context, end.entry.context_chars);
 
-    let action = typed(given("action"), "action", text)?;
-    let payload = |name| given(name).map(Json::of);
+    let action = typed(present("action"), "action", text)?;
+    let payload = |name| present(name).map(Json::from_raw);
     let (input, output) = (payload("modifiedInput"), payload("modifiedOutput"));
     let has_payload = input.is_some() || output.is_some();
     match action.as_deref() {
@@ -355,7 +357,8 @@ fn cap(verdict: &mut Verdict, context: Vec<String>, chars: usize) {
         }
     }
     if is_cut {
-        let warning = format!("the context is longer than {chars} characters; the rest is cut off");
+        let warning =
+            format!("the context is longer than {chars} characters, so the rest is cut off");
         verdict.warnings.push(warning);
     }
 }

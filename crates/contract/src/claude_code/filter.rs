@@ -115,20 +115,20 @@ impl Filter {
         if !Self::is_read_at(point) {
             return true;
         }
-        let subjects = Subjects::of(mode, point, tool, event);
+        let subjects = Subjects::new(mode, point, tool, event);
         if !subjects.any(mode, |name| self.names(name)) {
             return false;
         }
         let Specifier::Command(pattern) = &self.specifier else {
             return true;
         };
-        let given = tool.and_then(|tool| tool.input.as_ref());
-        let own = ["tool_input", "toolInput"].map(|name| event.last(name));
-        let mut inputs = own
+        let of_request = tool.and_then(|tool| tool.input.as_ref());
+        let of_event = ["tool_input", "toolInput"].map(|name| event.last(name));
+        let mut inputs = of_event
             .into_iter()
             .flatten()
             .map(RawValue::get)
-            .chain(given.map(Json::as_str))
+            .chain(of_request.map(Json::as_str))
             .peekable();
         inputs.peek().is_none() || inputs.any(|input| runs(input, pattern))
     }
@@ -270,7 +270,7 @@ mod tests {
             ("Bash(rm *)", "echo \"; rm -r x\"", false),
             (
                 "Bash(git commit * --amend)",
-                "git commit -m 'a; b' --amend",
+                "git commit -m 'a;b' --amend",
                 true,
             ),
             ("Bash", "ls", true),
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn a_call_that_the_request_names_counts_as_well_and_none_hides_no_hook() {
         let filter = Filter::parse("Bash(git *)").unwrap();
-        let of = |name: &str, input: Option<&str>, event: &str, point: &str| {
+        let lets_through = |name: &str, input: Option<&str>, event: &str, point: &str| {
             let tool = Tool {
                 input: input.map(Json::checked),
                 name: name.to_owned(),
@@ -373,17 +373,17 @@ mod tests {
             filter.lets_through(Mode::ClaudeCode, point, Some(&tool), &event)
         };
         let (git, ls) = (r#"{"command":"git push"}"#, r#"{"command":"ls"}"#);
-        assert!(of("Bash", Some(git), "{}", "PreToolUse"));
-        assert!(!of("Bash", Some(ls), "{}", "PreToolUse"));
-        assert!(!of("Read", Some(git), "{}", "PreToolUse"));
-        assert!(of(
+        assert!(lets_through("Bash", Some(git), "{}", "PreToolUse"));
+        assert!(!lets_through("Bash", Some(ls), "{}", "PreToolUse"));
+        assert!(!lets_through("Read", Some(git), "{}", "PreToolUse"));
+        assert!(lets_through(
             "Bash",
             Some(ls),
             &format!(r#"{{"tool_input":{git}}}"#),
             "PreToolUse"
         ));
-        assert!(of("Bash", None, "{}", "PreToolUse"));
-        assert!(of("", None, "{}", "PreToolUse"));
-        assert!(of("Read", Some(ls), "{}", "Stop"));
+        assert!(lets_through("Bash", None, "{}", "PreToolUse"));
+        assert!(lets_through("", None, "{}", "PreToolUse"));
+        assert!(lets_through("Read", Some(ls), "{}", "Stop"));
     }
 }

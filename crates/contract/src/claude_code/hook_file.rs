@@ -38,7 +38,7 @@ fn filter(
             "is read at events about tools alone: here the hook always runs, and in Claude Code never"
         }
         Some(filter) if !filter.is_whole() => {
-            "is evaluated for the tool's name alone: what is in brackets hides no hook"
+            "is evaluated for the tool's name alone: the part in brackets hides no hook"
         }
         Some(_) => return Ok(filter),
     };

@@ -16,7 +16,7 @@ use super::{
     merge::{decide, halt, hand_on, merged, stop, weight},
     permission::{self, CallDecision, PERMISSION},
     point, tighten,
-    verdict::given,
+    verdict::present,
 };
 
 mod adapter;
@@ -26,8 +26,8 @@ mod hook_file;
 pub(super) use self::adapter::ADAPTER;
 use self::{filter::Filter, hook_file::HOOK_FILE};
 
-/// The warning for a deferred call, which the runtime delays until a decision. It is passed on as a question.
-const DEFERRED: &str = "the hook defers the call; it is passed on as a question";
+/// The warning for a deferred call, which the runtime delays until a decision. hookjail passes it on as a question.
+const DEFERRED: &str = "the hook defers the call, which is passed on as a question";
 
 /// The reasons of a stop where the command of a skill can be neither changed nor asked about.
 const CHANGED: &str = "the hook changes the command, which cannot be changed there";
@@ -260,7 +260,7 @@ fn created(verdict: Verdict, error: &str) -> Verdict {
     tighten(verdict, Decision::Block, error)
 }
 
-fn answer(point: &str, at: Stop, text: &str) -> Verdict {
+fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
     let faults = Faults::default();
     let fields = match Fields::parse(text, &faults) {
         Ok(fields) => fields,
@@ -270,14 +270,14 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     let reason = fields.text("reason").unwrap_or_default();
     if fields.boolean("continue") == Some(false) {
         // Output after a failed turn is ignored.
-        halt(&mut verdict, at, point == "StopFailure", &reason);
+        halt(&mut verdict, stoppable, point == "StopFailure", &reason);
     }
-    let mut beside = Vec::new();
-    if let Some(own) = fields.within("hookSpecificOutput") {
-        match own.text("hookEventName") {
+    let mut others = Vec::new();
+    if let Some(specific_fields) = fields.within("hookSpecificOutput") {
+        match specific_fields.text("hookEventName") {
             Some(name) if name == point => {
-                beside = specific((point, at), &own, &faults, &mut verdict);
-                beside.extend(own.unread());
+                others = specific((point, stoppable), &specific_fields, &faults, &mut verdict);
+                others.extend(specific_fields.unread());
             }
             Some(_) => faults.note(Skip::WrongType("hookEventName")),
             None => faults.note(Skip::MissingField("hookEventName")),
@@ -288,35 +288,35 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
         verdict.warnings.push(DEPRECATED.to_owned());
     }
     match blocks {
-        Some(true) => stop(&mut verdict, at, BlockedBy::Decision, &reason),
+        Some(true) => stop(&mut verdict, stoppable, BlockedBy::Decision, &reason),
         Some(false) if point == "PreToolUse" => {
             decide(&mut verdict, Decision::Allow, BlockedBy::Decision, &reason);
         }
         Some(false) | None => {}
     }
-    hand_on(&mut verdict, [fields.unread(), beside].concat(), &ELSEWHERE);
+    hand_on(&mut verdict, [fields.unread(), others].concat(), &ELSEWHERE);
     settled(verdict, &faults)
 }
 
 /// Reads the members specific to an event. Returns those to pass on although they were read or are nested.
 fn specific(
-    (point, at): (&str, Stop),
-    own: &Fields<'_, '_>,
+    (point, stoppable): (&str, Stop),
+    fields: &Fields<'_, '_>,
     faults: &Faults,
     verdict: &mut Verdict,
 ) -> Vec<(String, Json)> {
-    verdict.additional_context = own.context("additionalContext");
+    verdict.additional_context = fields.context("additionalContext");
     match point {
-        "Elicitation" | "ElicitationResult" => return elicitation(own, verdict),
-        "PermissionRequest" => return permission::requested(own, faults, verdict),
+        "Elicitation" | "ElicitationResult" => return elicitation(fields, verdict),
+        "PermissionRequest" => return permission::requested(fields, faults, verdict),
         "PostToolUse" => {
-            let of_mcp = own.value("updatedMCPToolOutput");
-            verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
+            let of_mcp = fields.value("updatedMCPToolOutput");
+            verdict.updated_output = fields.value("updatedToolOutput").or(of_mcp);
         }
         "PreToolUse" => {
-            let call = CallDecision::read(own);
+            let call = CallDecision::read(fields);
             decide(verdict, call.decision, PERMISSION, &call.reason);
-            let input = own.object("updatedInput");
+            let input = fields.object("updatedInput");
             if call.is_deferred {
                 verdict.warnings.push(DEFERRED.to_owned());
             } else {
@@ -325,8 +325,8 @@ fn specific(
         }
         // The command of a skill runs as it is, or not at all.
         "PreSkillShellCommand" => {
-            let call = CallDecision::read(own);
-            let reason = match (call.decision, own.object("updatedInput")) {
+            let call = CallDecision::read(fields);
+            let reason = match (call.decision, fields.object("updatedInput")) {
                 (decision, _) if decision.stops() => &call.reason,
                 (_, Some(_)) => CHANGED,
                 (Decision::Ask, None) => ASKED,
@@ -335,9 +335,9 @@ fn specific(
                     return Vec::new();
                 }
             };
-            stop(verdict, at, PERMISSION, reason);
+            stop(verdict, stoppable, PERMISSION, reason);
         }
-        _ => permission::elsewhere(at, own, faults, verdict),
+        _ => permission::elsewhere(stoppable, fields, faults, verdict),
     }
     Vec::new()
 }
@@ -345,13 +345,13 @@ fn specific(
 /// Reads the answer in a user's place.
 ///
 /// Its kind is kept beside the decision, as `decline` and `cancel` both stop.
-fn elicitation(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Vec<(String, Json)> {
+fn elicitation(fields: &Fields<'_, '_>, verdict: &mut Verdict) -> Vec<(String, Json)> {
     let words = [
         ("accept", Decision::Allow),
         ("cancel", Decision::Block),
         ("decline", Decision::Block),
     ];
-    let decision = own.word("action", &words).unwrap_or_default();
+    let decision = fields.word("action", &words).unwrap_or_default();
     decide(verdict, decision, BlockedBy::Decision, "");
-    given([("action", own.value("action"))]).collect()
+    present([("action", fields.value("action"))]).collect()
 }

@@ -1,7 +1,7 @@
 //! OpenAI Codex command hooks, by its page and output parser of 2026.
 //!
-//! An answer is taken whole or not at all: a field that is unknown, of the wrong type or not supported at its point
-//! makes a failed run, and a failed run stops nothing.
+//! An answer is taken whole or not at all. A field that is unknown, of the wrong type or not supported at its point makes a
+//! failed run, and a failed run stops nothing.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::{
     Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{ALLOW_DENY, Faults, Fields, Said, not_valid, refused, said, silent},
+    fields::{ALLOW_DENY, Faults, Fields, Outcome, not_valid, outcome, refused, silent},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     point,
-    verdict::given,
+    verdict::present,
 };
 
 mod adapter;
@@ -89,7 +89,7 @@ pub(super) const FACTS: Facts = Facts {
         point("Interrupt", Stop::Nothing),
         point("StopFailure", Stop::Nothing),
         point("SessionEnd", Stop::Nothing),
-        // Codex 0.169.0 has them, and goes on whatever a hook says there.
+        // Codex 0.169.0 has them, and goes on after any answer of a hook there.
         point("PreModelRequest", Stop::Nothing),
         point("PostModelRequest", Stop::Nothing),
     ],
@@ -111,22 +111,22 @@ pub(super) const RULES: Rules = Rules {
 
 fn interpret(end: &End<'_>) -> Verdict {
     let stoppable = FACTS.stop_of(end.point);
-    match said(end) {
-        Said::Broke(skip) => Verdict::skipped(skip),
-        Said::Nothing => silent(Skip::EmptyStdout),
+    match outcome(end) {
+        Outcome::Broke(skip) => Verdict::skipped(skip),
+        Outcome::Nothing => silent(Skip::EmptyStdout),
         // A compaction is stopped by `continue` alone.
-        Said::Refused(stderr) if stderr.is_empty() || end.point == COMPACTION => {
+        Outcome::Refused(stderr) if stderr.is_empty() || end.point == COMPACTION => {
             Verdict::skipped(Skip::NonzeroExit)
         }
-        Said::Refused(stderr) => refused(stoppable, stderr),
-        Said::Text(text) if text.starts_with(['{', '[']) => {
+        Outcome::Refused(stderr) => refused(stoppable, stderr),
+        Outcome::Text(text) if text.starts_with(['{', '[']) => {
             let verdict = answer(end.point, stoppable, text);
             match is_marked(end) && !verdict.decision.restrains() {
                 true => plain(end.point, text),
                 false => verdict,
             }
         }
-        Said::Text(text) => plain(end.point, text),
+        Outcome::Text(text) => plain(end.point, text),
     }
 }
 
@@ -206,9 +206,9 @@ fn decided(
     let is_quiet = fields.boolean("suppressOutput") == Some(true);
     let is_shown = matches!(point, "PermissionRequest" | "PostToolUse" | "PreToolUse");
     supported(!(is_quiet && is_shown), "suppressOutput")?;
-    if let Some(own) = fields.within("hookSpecificOutput") {
-        specific(point, &own, verdict)?;
-        if own.has("permissionDecision") {
+    if let Some(specific_fields) = fields.within("hookSpecificOutput") {
+        specific(point, &specific_fields, verdict)?;
+        if specific_fields.has("permissionDecision") {
             // Members of another type make the answer invalid, which then approves nothing.
             if !verdict.decision.stops() {
                 fields.text("reason");
@@ -245,7 +245,7 @@ fn universal(point: &str, stoppable: Stop, fields: &Fields<'_, '_>) -> Result<Ve
 
 /// Passes on a hook's proposal after a failure.
 fn recovery(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
-    let members = given([(RECOVERY, fields.value(RECOVERY))]);
+    let members = present([(RECOVERY, fields.value(RECOVERY))]);
     hand_on(verdict, members.collect(), &[]);
 }
 
@@ -264,8 +264,8 @@ fn reasoned(point: &str, fields: &Fields<'_, '_>) -> Result<(), Skip> {
 }
 
 /// Reads the members specific to an event.
-fn specific(point: &str, own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
-    let (fields, has_context): (&[&str], bool) = match point {
+fn specific(point: &str, fields: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
+    let (names, has_context): (&[&str], bool) = match point {
         "PermissionRequest" => (&["decision"], false),
         "PostToolUse" => (&["updatedMCPToolOutput", "updatedToolOutput"], true),
         "PreToolUse" => (
@@ -280,38 +280,38 @@ fn specific(point: &str, own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<
         _ => (&[], true),
     };
     let mut known = vec!["hookEventName"];
-    known.extend(fields);
+    known.extend(names);
     known.extend(has_context.then_some("additionalContext"));
-    only(own, &known)?;
-    match own.text("hookEventName") {
+    only(fields, &known)?;
+    match fields.text("hookEventName") {
         Some(name) => supported(name == point, "hookEventName")?,
         None => return Err(Skip::MissingField("hookEventName")),
     }
-    verdict.additional_context = own.context("additionalContext");
+    verdict.additional_context = fields.context("additionalContext");
     match point {
-        "PermissionRequest" => match own.within("decision") {
+        "PermissionRequest" => match fields.within("decision") {
             Some(decision) => request(&decision, verdict),
             None => Ok(()),
         },
-        "PreToolUse" => call(own, verdict),
+        "PreToolUse" => call(fields, verdict),
         "StopFailure" => {
-            recovery(own, verdict);
+            recovery(fields, verdict);
             Ok(())
         }
         _ => {
-            let of_mcp = own.value("updatedMCPToolOutput");
-            verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
+            let of_mcp = fields.value("updatedMCPToolOutput");
+            verdict.updated_output = fields.value("updatedToolOutput").or(of_mcp);
             Ok(())
         }
     }
 }
 
 /// Reads the decision on a tool call.
-fn call(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
-    let is_reasoned = own.has("permissionDecisionReason");
-    let reason = own.text("permissionDecisionReason").unwrap_or_default();
-    let input = own.value("updatedInput");
-    let decision = own.word("permissionDecision", &ALLOW_DENY);
+fn call(fields: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
+    let is_reasoned = fields.has("permissionDecisionReason");
+    let reason = fields.text("permissionDecisionReason").unwrap_or_default();
+    let input = fields.value("updatedInput");
+    let decision = fields.word("permissionDecision", &ALLOW_DENY);
     match (decision, input) {
         (Some(Decision::Deny), _) if reason.trim().is_empty() => {
             return Err(Skip::MissingField("permissionDecisionReason"));

@@ -42,7 +42,7 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
         }
         "prompt" => Action::Unsupported(format!("its type is `{kind}`, which runs no command")),
         other => {
-            let problem = format!("is `{other}`; it can be `command`, `http` or `prompt`");
+            let problem = format!("is `{other}`; use `command`, `http` or `prompt`");
             return Err(entry.wrong_at("type", problem));
         }
     };
@@ -55,7 +55,7 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
     let hook = file.hook(entry, event, action);
     let is_timed = runs || kind == "http";
     if is_timed && entry.field("timeoutSec").is_some() && entry.field("timeout").is_some() {
-        let problem = "says the same as `timeoutSec`; give one of them";
+        let problem = "means the same as `timeoutSec`; give one of them";
         return Err(entry.wrong_at("timeout", problem));
     }
     let reading = match is_timed {
@@ -100,7 +100,9 @@ fn command(entry: &Item<'_>) -> Result<Action, ReadError> {
     }
     if let Some(text) = entry.field("powershell") {
         text.filled()?;
-        return Ok(Action::Unsupported("it is for PowerShell alone".to_owned()));
+        return Ok(Action::Unsupported(
+            "the command is for PowerShell alone".to_owned(),
+        ));
     }
     let problem = "is missing, and so are `command` and `exec`; give one of them";
     Err(entry.wrong_at("bash", problem))

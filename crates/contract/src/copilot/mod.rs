@@ -157,9 +157,9 @@ fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, Inv
     if event.point.starts_with(is_capital) {
         return stdin::object(facts, event, &stdin::added(&NAMED, event, envelope));
     }
-    // Its hooks know the point from their registration.
-    let beside = stdin::added(facts.members, event, envelope);
-    stdin::object_of(facts, event, None, &beside, |_, _| true)
+    // Its hooks have the point from their registration.
+    let members = stdin::added(facts.members, event, envelope);
+    stdin::object_of(facts, event, None, &members, |_, _| true)
 }
 
 fn interpret(end: &End<'_>) -> Verdict {
@@ -211,7 +211,7 @@ fn fold(_point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         let mut ends = (0..=CONTEXT_CAP).rev();
         let end = ends.find(|end| context.is_char_boundary(*end));
         context.truncate(end.unwrap_or_default());
-        let warning = "the context is longer than 10 KB; the rest is cut off";
+        let warning = "the context is longer than 10 KB, so the rest is cut off";
         answer.warnings.push(warning.to_owned());
     }
     answer.additional_context = (!context.is_empty())
@@ -252,7 +252,7 @@ fn kind(point: &str) -> Kind {
 /// Builds the verdict for a failed hook.
 fn broke(end: &End<'_>, skip: Skip) -> Verdict {
     let verdict = Verdict::skipped(skip);
-    let Some(by) = skip
+    let Some(blocked_by) = skip
         .blocked_by()
         .filter(|_| kind(end.point) == Kind::PreToolUse)
     else {
@@ -265,7 +265,7 @@ fn broke(end: &End<'_>, skip: Skip) -> Verdict {
         stderr
     };
     Verdict {
-        blocked_by: Some(by),
+        blocked_by: Some(blocked_by),
         decision: Decision::Deny,
         reason,
         ..verdict
@@ -343,8 +343,8 @@ fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
 fn call(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
     let permission = fields.word("permissionDecision", &ALLOW_ASK_DENY);
     let reason = fields.text("permissionDecisionReason").unwrap_or_default();
-    let by = BlockedBy::PermissionDecision;
-    decide(verdict, permission.unwrap_or_default(), by, &reason);
+    let cause = BlockedBy::PermissionDecision;
+    decide(verdict, permission.unwrap_or_default(), cause, &reason);
     verdict.updated_input = fields.object("modifiedArgs");
 }
 
@@ -352,8 +352,8 @@ fn call(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
 fn permission(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
     let behavior = fields.word("behavior", &ALLOW_DENY);
     let message = fields.text("message").unwrap_or_default();
-    let by = BlockedBy::PermissionDecision;
-    decide(verdict, behavior.unwrap_or_default(), by, &message);
+    let cause = BlockedBy::PermissionDecision;
+    decide(verdict, behavior.unwrap_or_default(), cause, &message);
     if fields.boolean("interrupt") == Some(true) {
         verdict.warnings.push(INTERRUPT.to_owned());
     }

@@ -13,8 +13,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
     file_sample: |_, path| json!({"file_path": path, "content": "x"}),
     likeness: |payload, point| {
         point?;
-        let mut own = ["cursor_version", "conversation_id"].iter();
-        own.any(|name| payload.last(name).is_some()).then_some(10)
+        let mut members = ["cursor_version", "conversation_id"].iter();
+        members
+            .any(|name| payload.last(name).is_some())
+            .then_some(10)
     },
     no: |point, why| {
         Some(match point {

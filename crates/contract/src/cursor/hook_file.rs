@@ -20,7 +20,7 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
         }
         "prompt" => Action::Unsupported("its type is `prompt`, which runs no command".to_owned()),
         other => {
-            let problem = format!("is `{other}`; it can be `command` or `prompt`");
+            let problem = format!("is `{other}`; use `command` or `prompt`");
             return Err(entry.wrong_at("type", problem));
         }
     };

@@ -7,7 +7,7 @@ use super::{
     BlockedBy, Decision, Defaults, End, Facts, Json, Matcher, Rules, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{ALLOW_ASK_DENY, Faults, Fields, Said, broke, refused, said, settled, silent},
+    fields::{ALLOW_ASK_DENY, Faults, Fields, Outcome, broke, outcome, refused, settled, silent},
     merge::{decide, hand_on, merged, stop, strength},
     point,
 };
@@ -93,12 +93,12 @@ pub(super) const RULES: Rules = Rules {
 
 fn interpret(end: &End<'_>) -> Verdict {
     let stoppable = FACTS.stop_of(end.point);
-    match said(end) {
-        Said::Broke(skip) => broke(end, skip, |text| answer(end.point, stoppable, text)),
-        Said::Nothing => silent(Skip::EmptyStdout),
-        Said::Refused(stderr) => refused(stoppable, stderr),
-        Said::Text(_) if end.point.starts_with("after") => silent(Skip::OutputIgnored),
-        Said::Text(text) => answer(end.point, stoppable, text),
+    match outcome(end) {
+        Outcome::Broke(skip) => broke(end, skip, |text| answer(end.point, stoppable, text)),
+        Outcome::Nothing => silent(Skip::EmptyStdout),
+        Outcome::Refused(stderr) => refused(stoppable, stderr),
+        Outcome::Text(_) if end.point.starts_with("after") => silent(Skip::OutputIgnored),
+        Outcome::Text(text) => answer(end.point, stoppable, text),
     }
 }
 

@@ -1,4 +1,4 @@
-//! docker-agent: the map `hooks:` of an agent file in YAML. It is for all agents or below one of them. Tool events hold
+//! docker-agent: the map `hooks:` of an agent file in YAML, for all agents or below one of them. Tool events hold
 //! groups with a matcher, the others flat lists.
 
 use super::builtin::shorthand;
@@ -24,11 +24,11 @@ const TOOL_EVENTS: [&str; 6] = [
 const LEFT: [(&str, &str); 2] = [
     (
         "snapshot",
-        "it decides nothing, and no copies of a project are kept here",
+        "the hook decides nothing, and no copies of a project are kept here",
     ),
     (
         "unload",
-        "it decides nothing, and nothing is sent to a model's server from here",
+        "the hook decides nothing, and nothing is sent to a model's server from here",
     ),
 ];
 
@@ -260,7 +260,7 @@ fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered
             Action::Unsupported(format!("model `{model}` judges, and no command; {what}"))
         }
         other => {
-            let problem = format!("is `{other}`; it can be `command`, `builtin` or `model`");
+            let problem = format!("is `{other}`; use `command`, `builtin` or `model`");
             return Err(entry.wrong_at("type", problem));
         }
     };

@@ -13,7 +13,7 @@ use hookjail_base::model::{Event, InvalidField};
 use super::{
     BlockedBy, ContractEvent, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Json,
     Lifetime, Matcher, Members, OnError, Rules, Scheduling, Skip, Stop, Verdict, entry::Key,
-    envelope::Part, members::is_null, patch::over_input, point, stdin, text, verdict::given,
+    envelope::Part, members::is_null, patch::over_input, point, stdin, text, verdict::present,
 };
 
 mod adapter;
@@ -189,14 +189,14 @@ fn moment(event: &Event) -> (Option<String>, Option<u64>) {
 
 /// Builds stdin with session, working directory and point, empty or not.
 ///
-/// It also has the event's members that are not empty, and the point's extras that the envelope has.
+/// Further members are those of the event that are not empty, and the point's extras that the envelope has.
 fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-    let mut beside = vec![
+    let mut members = vec![
         ("session_id", Some(Json::text(&envelope.session))),
         ("cwd", Some(Json::text(&envelope.cwd))),
     ];
     let extras = stdin::added(facts.members, event, envelope).into_iter();
-    beside.extend(extras.map(|(key, value)| {
+    members.extend(extras.map(|(key, value)| {
         let value = value.filter(|value| !stdin::is_empty(value.raw()));
         (key, value)
     }));
@@ -206,7 +206,7 @@ fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, Inv
         "cwd" | "session_id" => true,
         _ => !stdin::is_empty(value),
     };
-    stdin::object_of(facts, event, Some(facts.point_key), &beside, keeps)
+    stdin::object_of(facts, event, Some(facts.point_key), &members, keeps)
 }
 
 fn interpret(end: &End<'_>, reply: Reply) -> Verdict {
@@ -230,7 +230,7 @@ fn hand_on(verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
 
 /// Returns the runtime's `hook_finished`, unless nothing was started. Its members are `session`, `event` (the
 /// point), `hook` (its name), `duration_ms`, `result` (the decision, lower case) and `error` (why the hook failed;
-/// empty if it did not). What is not known is left out.
+/// empty if it did not). Unknown members are left out.
 fn event(end: &End<'_>, reply: Reply) -> Option<ContractEvent> {
     const NAME: &str = "hook_finished";
 
@@ -258,7 +258,7 @@ fn event(end: &End<'_>, reply: Reply) -> Option<ContractEvent> {
         ("type", Some(json!(NAME))),
     ];
     Some(ContractEvent {
-        json: Value::Object(given(members).collect()),
+        json: Value::Object(present(members).collect()),
         name: NAME,
     })
 }
@@ -275,10 +275,7 @@ enum Reply {
 /// Interprets the output of a hook that did not fail.
 fn judged(end: &End<'_>, reply: Reply) -> Result<Verdict, Fault> {
     if end.entry.allowed == Some(false) {
-        return Err(Fault::new(
-            Skip::ConsentRefused,
-            "it was not allowed to run",
-        ));
+        return Err(Fault::new(Skip::ConsentRefused, "not allowed to run"));
     }
     if let (Some(report), EndKind::Exited(code)) = (end.entry.report, end.kind) {
         return report
@@ -318,7 +315,7 @@ fn stops(point: &str) -> Option<Decision> {
     FACTS.stop_of(point).decision()
 }
 
-/// Returns whether every failure at a point stops it, whatever the entry.
+/// Returns whether every failure at a point stops it, regardless of the entry.
 fn fails_closed(point: &str) -> bool {
     matches!(point, "pre_tool_use" | "tool_guard")
 }
@@ -331,8 +328,8 @@ fn failed(end: &End<'_>, fault: &Fault) -> Verdict {
     let is_closed = fails_closed(end.point) || entry.preempt || entry.on_error == OnError::Block;
     let verdict = match stops(end.point) {
         Some(decision) if is_closed => {
-            let by = skip.blocked_by().unwrap_or(BlockedBy::InvalidOutput);
-            Verdict::stopped(decision, by, text)
+            let blocked_by = skip.blocked_by().unwrap_or(BlockedBy::InvalidOutput);
+            Verdict::stopped(decision, blocked_by, text)
         }
         _ if entry.on_error == OnError::Ignore => Verdict::default(),
         _ => Verdict {
@@ -349,16 +346,16 @@ fn failed(end: &End<'_>, fault: &Fault) -> Verdict {
 
 fn how(end: &End<'_>) -> String {
     match end.kind {
-        EndKind::Canceled => "it was canceled".to_owned(),
-        EndKind::ExecFailed if end.error.is_empty() => "it could not be started".to_owned(),
-        EndKind::ExecFailed => format!("it could not be started: {}", end.error),
-        EndKind::Exited(code) => format!("it exited with status {code}"),
+        EndKind::Canceled => "canceled".to_owned(),
+        EndKind::ExecFailed if end.error.is_empty() => "could not be started".to_owned(),
+        EndKind::ExecFailed => format!("could not be started: {}", end.error),
+        EndKind::Exited(code) => format!("exited with status {code}"),
         EndKind::Killed => "an operator killed it".to_owned(),
-        EndKind::OutputLimit => "it printed more than it may".to_owned(),
+        EndKind::OutputLimit => "printed more than allowed".to_owned(),
         EndKind::Signaled(signal) => format!("signal {signal} ended it"),
         EndKind::TimedOut => {
             let timeout = end.entry.timeout.unwrap_or(TIMEOUT);
-            format!("it timed out after {timeout:?}")
+            format!("timed out after {timeout:?}")
         }
     }
 }
@@ -372,14 +369,14 @@ fn exit_2(end: &End<'_>) -> Verdict {
         };
     };
     let stderr = String::from_utf8_lossy(end.stderr);
-    let beside = output::beside(end);
+    let texts = output::block_texts(end);
     let reason = match stderr.trim() {
-        "" => beside.reason,
+        "" => texts.reason,
         text => text.to_owned(),
     };
     Verdict {
         // Not repeated where it is the reason already.
-        system_message: Some(beside.system_message)
+        system_message: Some(texts.system_message)
             .filter(|message| *message != reason)
             .unwrap_or_default(),
         ..Verdict::stopped(decision, BlockedBy::ExitCode, reason)

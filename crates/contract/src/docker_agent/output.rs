@@ -107,7 +107,7 @@ pub(super) fn read_reply(end: &End<'_>) -> Result<Verdict, Fault> {
 
 /// Texts beside a block by exit code; each may be empty.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(super) struct BlockTexts {
     /// The reason of the block.
     pub(super) reason: String,
     /// The text for the user.
@@ -115,14 +115,15 @@ pub(super) struct Beside {
 }
 
 /// Returns the texts beside a block by exit code, if stdout is an object. Nothing else in it counts.
-pub(super) fn beside(end: &End<'_>) -> Beside {
+pub(super) fn block_texts(end: &End<'_>) -> BlockTexts {
     let stdout = String::from_utf8_lossy(end.stdout);
     let Some(members) = object(stdout.trim()).ok().filter(|_| !end.stdout_truncated) else {
-        return Beside::default();
+        return BlockTexts::default();
     };
-    let said = |name| {
-        let said = field(&members, name, text).ok().flatten();
-        said.map(|text| text.trim().to_owned())
+    let member = |name| {
+        let found = field(&members, name, text).ok().flatten();
+        found
+            .map(|text| text.trim().to_owned())
             .filter(|text| !text.is_empty())
     };
     let specific = field(&members, SPECIFIC, Members::from_value)
@@ -135,14 +136,14 @@ pub(super) fn beside(end: &End<'_>) -> Beside {
     });
     let permission = permission.map(|text| text.trim().to_owned());
     let reasons = [
-        said("reason"),
+        member("reason"),
         permission.filter(|text| !text.is_empty()),
-        said("stop_reason"),
-        said("system_message"),
+        member("stop_reason"),
+        member("system_message"),
     ];
-    Beside {
+    BlockTexts {
         reason: reasons.into_iter().flatten().next().unwrap_or_default(),
-        system_message: said("system_message").unwrap_or_default(),
+        system_message: member("system_message").unwrap_or_default(),
     }
 }
 
@@ -294,9 +295,9 @@ impl Output {
 
     /// Returns the decision with its reason.
     fn decided(&self, end: &End<'_>) -> Verdict {
-        let at = end.point;
+        let point = end.point;
         let permission = self.permission.filter(|_| is_read(PERMISSION, end));
-        let by = if self.goes_on == Some(false) {
+        let blocked_by = if self.goes_on == Some(false) {
             Some(BlockedBy::ContinueFalse)
         } else if self.decides {
             Some(BlockedBy::Decision)
@@ -308,16 +309,16 @@ impl Output {
         let mut warnings = Vec::new();
         if self.permission.is_some() && permission.is_none() {
             warnings.push(format!(
-                "a permission decision counts for nothing at `{at}`"
+                "a permission decision counts for nothing at `{point}`"
             ));
         }
-        let verdict = match (by, stops(at)) {
-            (Some(by), Some(decision)) => Verdict {
+        let verdict = match (blocked_by, stops(point)) {
+            (Some(blocked_by), Some(decision)) => Verdict {
                 stop_reason: self.stop_text().to_owned(),
-                ..Verdict::stopped(decision, by, self.why(permission))
+                ..Verdict::stopped(decision, blocked_by, self.why(permission))
             },
             (Some(_), None) => {
-                warnings.push(format!("a block blocks nothing at `{at}`"));
+                warnings.push(format!("a block blocks nothing at `{point}`"));
                 Verdict::default()
             }
             (None, _) => Verdict {
@@ -437,7 +438,7 @@ fn map(value: &RawValue) -> Option<Json> {
     let members = Members::from_value(value)?;
     let mut patch = Patch::default();
     for (name, value) in members.iter() {
-        patch.put(&name, Json::of(value));
+        patch.put(&name, Json::from_raw(value));
     }
     Some(patch.into_json())
 }
@@ -445,7 +446,10 @@ fn map(value: &RawValue) -> Option<Json> {
 fn list(value: &RawValue) -> Option<Json> {
     let messages: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
     let is_message = |value: &&RawValue| Members::from_value(value).is_some();
-    messages.iter().all(is_message).then(|| Json::of(value))
+    messages
+        .iter()
+        .all(is_message)
+        .then(|| Json::from_raw(value))
 }
 
 /// Reads a map of strings, where `null` is an empty one.

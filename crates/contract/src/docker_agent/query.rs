@@ -1,7 +1,7 @@
-//! The built-in hooks that are commands: those that query git, that read the workspace, and that keep a tool's result.
+//! The built-in hooks that are commands: hooks that query git, that read the workspace, and that keep a tool's result.
 //!
-//! A workspace's configuration is untrusted. The options switch off programs and settings that git would use from it:
-//! file system monitors, hooks, external diffs and conversions, signature checks, pagers, colours, and looking into
+//! A workspace's configuration is untrusted. The options switch off programs and settings that git would use from it. These
+//! are file system monitors, hooks, external diffs and conversions, signature checks, pagers, colours, and looking into
 //! submodules, which takes a process for each.
 
 use std::num::NonZeroU32;
@@ -204,7 +204,7 @@ impl Query {
     /// Returns the command, as a consent names it.
     pub fn argv(&self) -> Vec<String> {
         let count;
-        let own: &[&str] = match self {
+        let arguments: &[&str] = match self {
             Self::Look(_) | Self::Result => return hookjail(self.name(), &self.args()),
             Self::Commits(commits) => {
                 count = commits.to_string();
@@ -240,7 +240,7 @@ impl Query {
             ],
             Self::Status => &["status", "--short", "--branch", "--ignore-submodules=dirty"],
         };
-        let words = ["git"].iter().chain(&OPTIONS).chain(own);
+        let words = ["git"].iter().chain(&OPTIONS).chain(arguments);
         words.map(|word| (*word).to_owned()).collect()
     }
 }

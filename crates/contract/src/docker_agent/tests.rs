@@ -98,7 +98,7 @@ proptest! {
         if verdict.failed || code != 0 || stdout_truncated {
             prop_assert_eq!(verdict.decision, Decision::Deny);
         }
-        // A judge that says nothing has not judged.
+        // A judge without an answer has not judged.
         prop_assert!(!(model && verdict.decision == Decision::None));
     }
 
@@ -127,7 +127,11 @@ fn the_next_hook_reads_what_the_one_before_it_rewrote() {
         raw: false,
     };
     let mut envelope = Envelope::default();
-    let json = |text: &str| Some(Json::of(&RawValue::from_string(text.to_owned()).unwrap()));
+    let json = |text: &str| {
+        Some(Json::from_raw(
+            &RawValue::from_string(text.to_owned()).unwrap(),
+        ))
+    };
     let verdict = Verdict {
         updated_input: json(r#"{"cmd":"b","more":2.50}"#),
         updated_messages: json(r#"[{"role":"user"}]"#),

@@ -28,12 +28,12 @@ pub(super) const BESIDE: HookFile = HookFile::with(Layout::Own(|file, root| {
 /// Files in which a line of one word is a path from their directory, which no shell reads.
 pub(super) const WORDS_BESIDE: HookFile = HookFile::with(Layout::Own(|file, root| {
     read(file, root)?;
-    let (beside, others) = mem::take(&mut file.read.hooks)
+    let (paths, others) = mem::take(&mut file.read.hooks)
         .into_iter()
         .partition(is_beside);
     file.read.hooks = others;
-    let beside: Vec<_> = beside;
-    for hook in beside {
+    let paths: Vec<_> = paths;
+    for hook in paths {
         let error = root.wrong(format!(
             "`{}` is a path from this file's directory; write it as \"$CLAUDE_PROJECT_DIR\"/PATH",
             hook.action.line()
@@ -114,7 +114,7 @@ fn entry_or_group(file: &mut Gathered<'_>, item: &Item<'_>, event: &str) -> Resu
 fn named(file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<(), ReadError> {
     let event = entry.required("trigger")?;
     let Some(action) = entry.down("action") else {
-        return Err(entry.wrong_at("action", "is missing; it must be a map"));
+        return Err(entry.wrong_at("action", "is missing; add a map"));
     };
     let hook = hook(file, &action, event)?;
     let hook = Registered {

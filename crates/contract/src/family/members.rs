@@ -86,7 +86,7 @@ pub(crate) const FAMILY: &[Adapter] = &[
             project: &[".agents/hooks.json"],
             user: &[".gemini/config/hooks.json"],
         },
-        takes_for_no: |point, said| Some(denies_in_antigravity(point, said)),
+        takes_for_no: |point, output| Some(denies_in_antigravity(point, output)),
         timeout: Some(Duration::from_secs(30)),
         unnamed_point: point_of_antigravity,
         ..member("antigravity", &[], &[".agents/"])
@@ -102,10 +102,10 @@ pub(crate) const FAMILY: &[Adapter] = &[
         file_sample: |_, path| call("save-file", json!({"path": path, "file_content": "x"})),
         in_millis: true,
         plugin_in_lines: &["CLAUDE_PLUGIN_ROOT", "AUGMENT_PLUGIN_ROOT"],
-        takes_for_no: |point, said| {
-            let answer = answer(said);
-            let is_let_pass = said.code == 2 && answer["continue"] == true;
-            let denies = said.code == 2
+        takes_for_no: |point, output| {
+            let answer = answer(output);
+            let is_let_pass = output.code == 2 && answer["continue"] == true;
+            let denies = output.code == 2
                 || answer["continue"] == false
                 || decision_on_call(&answer) == "deny";
             Some(can_be_stopped(point) && denies && !is_let_pass)
@@ -126,8 +126,8 @@ pub(crate) const FAMILY: &[Adapter] = &[
             Some(HookOutput::by_words(&answer, why))
         },
         point_key: Some("hookName"),
-        takes_for_no: |point, said| {
-            let printed = String::from_utf8_lossy(&said.stdout);
+        takes_for_no: |point, output| {
+            let printed = String::from_utf8_lossy(&output.stdout);
             let last = super::last_object(printed.trim()).unwrap_or(&printed);
             let last: Value = serde_json::from_str(last).unwrap_or_default();
             Some(can_be_stopped(point) && last["cancel"] == true)
@@ -156,15 +156,15 @@ pub(crate) const FAMILY: &[Adapter] = &[
             user: &[".config/crush/crush.json"],
         },
         takes_comments: false,
-        takes_for_no: |point, said| {
-            let answer = answer(said);
+        takes_for_no: |point, output| {
+            let answer = answer(output);
             let decision = match answer.get("hookSpecificOutput") {
                 Some(specific) => &specific["permissionDecision"],
                 None => &answer["decision"],
             };
             let decision = decision.as_str().unwrap_or_default();
-            let is_denied = said.code == 0 && decision.eq_ignore_ascii_case("deny");
-            Some(can_be_stopped(point) && (matches!(said.code, 2 | 49) || is_denied))
+            let is_denied = output.code == 0 && decision.eq_ignore_ascii_case("deny");
+            Some(can_be_stopped(point) && (matches!(output.code, 2 | 49) || is_denied))
         },
         timeout: Some(Duration::from_secs(30)),
         variables: &[
@@ -177,8 +177,8 @@ pub(crate) const FAMILY: &[Adapter] = &[
     Adapter {
         command_sample: |command, _| call("exec", json!({"command": command})),
         file_sample: |_, path| call("write", json!({"file_path": path, "content": "x"})),
-        takes_for_no: |point, said| {
-            let stops = said.code == 2 || answer(said)["decision"] == "block";
+        takes_for_no: |point, output| {
+            let stops = output.code == 2 || answer(output)["decision"] == "block";
             Some(can_be_stopped(point) && stops)
         },
         settings: Settings {
@@ -192,10 +192,10 @@ pub(crate) const FAMILY: &[Adapter] = &[
     Adapter {
         command_sample: |command, _| call("Execute", json!({"command": command})),
         file_sample: |_, path| call("Create", json!({"file_path": path, "content": "x"})),
-        takes_for_no: |point, said| {
-            let is_denied = decision_on_call(&answer(said)) == "deny";
-            let is_blocked = is_ending(point) && answer(said)["decision"] == "block";
-            let stops = matches!(said.code, 2 | 3) || is_denied || is_blocked;
+        takes_for_no: |point, output| {
+            let is_denied = decision_on_call(&answer(output)) == "deny";
+            let is_blocked = is_ending(point) && answer(output)["decision"] == "block";
+            let stops = matches!(output.code, 2 | 3) || is_denied || is_blocked;
             Some(can_be_stopped(point) && stops)
         },
         variables: &[
@@ -226,8 +226,8 @@ pub(crate) const FAMILY: &[Adapter] = &[
             project: &[".agents/plugins/*/hooks/hooks.json"],
             user: &[".agents/plugins/*/hooks/hooks.json"],
         },
-        takes_for_no: |point, said| {
-            let stops = said.code == 2 || answer(said)["decision"] == "block";
+        takes_for_no: |point, output| {
+            let stops = output.code == 2 || answer(output)["decision"] == "block";
             Some(can_be_stopped(point) && stops)
         },
         timeout: Some(Duration::from_secs(30)),
@@ -239,14 +239,14 @@ pub(crate) const FAMILY: &[Adapter] = &[
         command_sample: |command, _| of_grok("run_terminal_command", json!({"command": command})),
         file_sample: |_, path| of_grok("write", json!({"file_path": path, "content": "x"})),
         plugin_in_lines: &["CLAUDE_PLUGIN_ROOT", "GROK_PLUGIN_ROOT"],
-        takes_for_no: |point, said| {
-            let answer = answer(said);
+        takes_for_no: |point, output| {
+            let answer = answer(output);
             let on_call = decision_on_call(&answer);
             let decision = match on_call {
                 "" => answer["decision"].as_str().unwrap_or_default(),
                 on_call => on_call,
             };
-            let stops = said.code == 2 || matches!(decision, "block" | "deny");
+            let stops = output.code == 2 || matches!(decision, "block" | "deny");
             Some(can_be_stopped(point) && stops)
         },
         timeout: Some(Duration::from_secs(5)),
@@ -263,9 +263,9 @@ pub(crate) const FAMILY: &[Adapter] = &[
             places: &[in_toml(Root::User, ".kimi-code/config.toml", KIMI)],
             ..Sources::NONE
         },
-        takes_for_no: |point, said| {
-            let is_denied = said.code == 0 && decision_on_call(&answer(said)) == "deny";
-            Some(can_be_stopped(point) && (said.code == 2 || is_denied))
+        takes_for_no: |point, output| {
+            let is_denied = output.code == 0 && decision_on_call(&answer(output)) == "deny";
+            Some(can_be_stopped(point) && (output.code == 2 || is_denied))
         },
         timeout: Some(Duration::from_secs(30)),
         variables: &[("KIMI_PLUGIN_ROOT", Holds::Plugin)],
@@ -291,9 +291,9 @@ pub(crate) const FAMILY: &[Adapter] = &[
             ],
         },
         takes_comments: false,
-        takes_for_no: |point, said| {
-            let is_blocked = is_ending(point) && answer(said)["decision"] == "block";
-            Some(can_be_stopped(point) && (said.code == 2 || is_blocked))
+        takes_for_no: |point, output| {
+            let is_blocked = is_ending(point) && answer(output)["decision"] == "block";
+            Some(can_be_stopped(point) && (output.code == 2 || is_blocked))
         },
         timeout: Some(Duration::from_secs(30)),
         ..member("kiro", &[], &[".amazonq/", ".kiro/"])
@@ -320,10 +320,10 @@ pub(crate) const FAMILY: &[Adapter] = &[
             )
         },
         point_key: Some(EVENT_TYPE),
-        takes_for_no: |point, said| {
-            let answer = answer(said);
+        takes_for_no: |point, output| {
+            let answer = answer(output);
             let is_denied = answer["decision"] == "deny" || answer["continue"] == false;
-            Some(can_be_stopped(point) && (said.code == 2 || is_denied))
+            Some(can_be_stopped(point) && (output.code == 2 || is_denied))
         },
         variables: &[("OPENHANDS_PROJECT_DIR", Holds::Project)],
         ..member("openhands", &[".openhands/hooks.json"], &[".openhands/"])
@@ -362,8 +362,8 @@ pub(crate) const FAMILY: &[Adapter] = &[
             ],
             ..Sources::NONE
         },
-        takes_for_no: |point, said| {
-            let is_denied = said.code == 0 && answer(said)["decision"] == "deny";
+        takes_for_no: |point, output| {
+            let is_denied = output.code == 0 && answer(output)["decision"] == "deny";
             Some(can_be_stopped(point) && is_denied)
         },
         ..member("vibe", &[], &[".vibe/"])
@@ -411,7 +411,7 @@ fn of_grok(tool: &str, input: Value) -> Value {
     json!({"hookEventName": "pre_tool_use", "toolName": tool, "toolInput": input})
 }
 
-/// Returns the point of a payload of Antigravity, which names none. Those before and after a model's turn are alike.
+/// Returns the point of a payload of Antigravity, which names none. The ones before and after a model's turn are alike.
 fn point_of_antigravity(payload: &Members<'_>) -> Option<&'static str> {
     let has = |name| payload.last(name).is_some();
     if has("terminationReason") || has("fullyIdle") {
@@ -429,22 +429,22 @@ fn point_of_antigravity(payload: &Members<'_>) -> Option<&'static str> {
     }
 }
 
-fn denies_in_antigravity(point: &str, said: &HookOutput) -> bool {
+fn denies_in_antigravity(point: &str, output: &HookOutput) -> bool {
     match FACTS.stop_of(point) {
-        Stop::Call | Stop::Operation if said.stdout.trim_ascii().is_empty() => said.code != 0,
+        Stop::Call | Stop::Operation if output.stdout.trim_ascii().is_empty() => output.code != 0,
         Stop::Call | Stop::Operation => {
-            let decision = &answer(said)["decision"];
+            let decision = &answer(output)["decision"];
             let passes = ["allow", "ask", "deny_unless_prior_grant", "force_ask"];
             !decision.as_str().is_some_and(|it| passes.contains(&it))
         }
-        Stop::Ending => answer(said)["decision"] == "continue",
+        Stop::Ending => answer(output)["decision"] == "continue",
         Stop::Nothing => false,
     }
 }
 
 /// Returns the object that a hook printed; null where it printed another text.
-fn answer(said: &HookOutput) -> Value {
-    serde_json::from_slice(&said.stdout).unwrap_or_default()
+fn answer(output: &HookOutput) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
 /// Returns an answer's decision on a tool call; empty where it has none.
@@ -461,8 +461,8 @@ fn is_ending(point: &str) -> bool {
     FACTS.stop_of(point) == Stop::Ending
 }
 
-fn by_code_2(point: &str, said: &HookOutput) -> Option<bool> {
-    Some(can_be_stopped(point) && said.code == 2)
+fn by_code_2(point: &str, output: &HookOutput) -> Option<bool> {
+    Some(can_be_stopped(point) && output.code == 2)
 }
 
 #[cfg(test)]

@@ -165,12 +165,12 @@ fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
         let word = word(specific, "permissionDecision", stoppable, &faults);
         apply(&mut verdict, stoppable, word, PERMISSION, why);
     }
-    for (name, by) in [
+    for (name, blocked_by) in [
         ("permissionDecision", PERMISSION),
         ("decision", BlockedBy::Decision),
     ] {
         let word = word(&fields, name, stoppable, &faults);
-        apply(&mut verdict, stoppable, word, by, &reason);
+        apply(&mut verdict, stoppable, word, blocked_by, &reason);
     }
     for (name, decision) in [
         ("cancel", Decision::Block),
@@ -221,13 +221,19 @@ fn word(fields: &Fields<'_, '_>, name: &'static str, stoppable: Stop, faults: &F
     }
 }
 
-fn apply(verdict: &mut Verdict, stoppable: Stop, decision: Decision, by: BlockedBy, reason: &str) {
+fn apply(
+    verdict: &mut Verdict,
+    stoppable: Stop,
+    decision: Decision,
+    blocked_by: BlockedBy,
+    reason: &str,
+) {
     let is_about_a_call = stoppable == Stop::Call;
     match decision {
-        Decision::Block | Decision::Deny => stop(verdict, stoppable, by, reason),
+        Decision::Block | Decision::Deny => stop(verdict, stoppable, blocked_by, reason),
         Decision::Ask if stoppable == Stop::Nothing => {}
         Decision::Allow if !is_about_a_call => {}
-        Decision::Allow | Decision::Ask => decide(verdict, decision, by, reason),
+        Decision::Allow | Decision::Ask => decide(verdict, decision, blocked_by, reason),
         Decision::None => {}
     }
 }

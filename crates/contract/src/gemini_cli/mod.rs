@@ -1,7 +1,7 @@
 //! Gemini CLI hooks, by its reference and its hook runner.
 //!
-//! Text is an approval with a message for the user, except invalid JSON that begins like an object: it may be the rest of
-//! an answer that denied.
+//! Text is an approval with a message for the user, except invalid JSON that begins like an object: such text may be the
+//! rest of an answer that denied.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     Rules, Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{Faults, Fields, Said, refused, said, settled, used},
+    fields::{Faults, Fields, Outcome, outcome, refused, settled, used},
     members::{self, Members},
     merge::{decide, halt, hand_on, join_all_reasons, merged, stop, weight},
     patch::{over_member, patched},
@@ -22,7 +22,7 @@ use super::{
     quoted::{DECISIONS, is_torn, on_stderr, unquoted, words},
     settings::with_defaults,
     stdin,
-    verdict::given,
+    verdict::present,
 };
 mod adapter;
 mod hook_file;
@@ -90,11 +90,11 @@ pub(super) const RULES: Rules = Rules {
 
 fn interpret(end: &End<'_>) -> Verdict {
     let stoppable = FACTS.stop_of(end.point);
-    match said(end) {
-        Said::Broke(skip) => broke(end, stoppable, skip),
-        Said::Nothing => on_stderr(answered(end, stoppable)),
-        Said::Refused(stderr) => exit_2(end, stoppable, stderr),
-        Said::Text(text) => printed(stoppable, text),
+    match outcome(end) {
+        Outcome::Broke(skip) => broke(end, stoppable, skip),
+        Outcome::Nothing => on_stderr(answered(end, stoppable)),
+        Outcome::Refused(stderr) => exit_2(end, stoppable, stderr),
+        Outcome::Text(text) => printed(stoppable, text),
     }
 }
 
@@ -163,7 +163,7 @@ fn united(configs: &[Json]) -> Json {
     json!({ "mode": mode.unwrap_or("AUTO"), "allowedFunctionNames": names }).into()
 }
 
-/// Builds the verdict for exit code 2, which stops whatever the output. An answer has the reason in its own field.
+/// Builds the verdict for exit code 2, which stops regardless of the output. An answer has the reason in its own field.
 fn exit_2(end: &End<'_>, stoppable: Stop, stderr: String) -> Verdict {
     match answered(end, stoppable) {
         Some(verdict) if stoppable == Stop::Nothing => used(Skip::NonzeroExit, verdict),
@@ -237,35 +237,37 @@ fn answer(stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict 
     if fields.boolean("continue") == Some(false) {
         halt(&mut verdict, stoppable, stoppable == Stop::Nothing, &reason);
     }
-    let by = BlockedBy::Decision;
+    let cause = BlockedBy::Decision;
     match fields.word("decision", &DECISIONS) {
-        Some(decision) if decision.stops() => stop(&mut verdict, stoppable, by, &reason),
+        Some(decision) if decision.stops() => stop(&mut verdict, stoppable, cause, &reason),
         // The user can be asked only before a tool call.
         Some(Decision::Ask) if stoppable != Stop::Call => {}
-        Some(decision) => decide(&mut verdict, decision, by, &reason),
+        Some(decision) => decide(&mut verdict, decision, cause, &reason),
         None => {}
     }
-    let mut beside = Vec::new();
-    if let Some(own) = fields.within("hookSpecificOutput") {
-        specific(&own, &mut verdict);
-        beside = own.unread();
+    let mut others = Vec::new();
+    if let Some(specific_fields) = fields.within("hookSpecificOutput") {
+        specific(&specific_fields, &mut verdict);
+        others = specific_fields.unread();
     }
-    hand_on(&mut verdict, [fields.unread(), beside].concat(), &[]);
+    hand_on(&mut verdict, [fields.unread(), others].concat(), &[]);
     settled(verdict, faults)
 }
 
-fn specific(own: &Fields<'_, '_>, verdict: &mut Verdict) {
-    verdict.additional_context = own.context("additionalContext");
-    verdict.updated_input = own.object("tool_input");
-    verdict.updated_messages = own.object("llm_request");
-    let output = own.value("tool_output");
-    verdict.updated_output = output.or_else(|| own.object("llm_response"));
+fn specific(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
+    verdict.additional_context = fields.context("additionalContext");
+    verdict.updated_input = fields.object("tool_input");
+    verdict.updated_messages = fields.object("llm_request");
+    let output = fields.value("tool_output");
+    verdict.updated_output = output.or_else(|| fields.object("llm_response"));
     // Read only so that it does not count as unread.
-    own.has("hookEventName");
-    let config = own.object(TOOL_CONFIG);
+    fields.has("hookEventName");
+    let config = fields.object(TOOL_CONFIG);
     // Read as a boolean to check its type.
-    let clear = own.boolean("clearContext").and(own.value("clearContext"));
+    let clear = fields
+        .boolean("clearContext")
+        .and(fields.value("clearContext"));
     let members = [("clearContext", clear), (TOOL_CONFIG, config)];
-    let members: Vec<_> = given(members).collect();
+    let members: Vec<_> = present(members).collect();
     verdict.metadata = (!members.is_empty()).then(|| Json::object(&members));
 }

@@ -28,6 +28,6 @@ pub(super) const ADAPTER: Adapter = Adapter {
         "post-rewrite",
         "post-update",
     ],
-    takes_for_no: |_, said| Some(said.code != 0),
+    takes_for_no: |_, output| Some(output.code != 0),
     ..Adapter::new("git", Mode::Observe)
 };

@@ -131,8 +131,9 @@ const BASH: &str = "/bin/bash";
 
 /// Returns the command of a hook: `start` is the script that hands arguments to it.
 ///
-/// The files in which a manager of hooks defines what the hook runs are named as files that a shell could read first, and no script's
-/// shell does: a consent is bound to each file that an interpreter's options name. `is_there` returns whether a path is a file.
+/// The files in which a manager of hooks defines what the hook runs are named as files that a shell could read first. No
+/// script's shell reads them, but a consent is bound to each file that an interpreter's options name. `is_there` returns whether
+/// a path is a file.
 pub fn command(
     (start, hook): (&Path, &Path),
     top: &Path,
@@ -140,14 +141,14 @@ pub fn command(
 ) -> Vec<OsString> {
     let hooks = hook.parent().filter(|it| it.ends_with("_"));
     // husky keeps its own scripts in `_`, and those of its users beside it.
-    let beside = hooks.and_then(|hooks| {
+    let of_husky = hooks.and_then(|hooks| {
         let users = hooks.parent()?.join(hook.file_name()?);
         Some([hooks.join("h"), users])
     });
     let at_top = DEFINITIONS.iter().map(|name| top.join(name));
-    let all = beside.into_iter().flatten().chain(at_top);
-    let there = all.filter(|path| is_there(path));
-    let mut words: Vec<OsString> = there
+    let all = of_husky.into_iter().flatten().chain(at_top);
+    let existing = all.filter(|path| is_there(path));
+    let mut words: Vec<OsString> = existing
         .flat_map(|path| ["--rcfile".into(), path.into_os_string()])
         .collect();
     if !words.is_empty() {
@@ -244,7 +245,7 @@ pub fn manager(hook: &str) -> Option<&'static str> {
     found.map(|(_, program)| *program)
 }
 
-/// Returns whether hookjail wrote a script, whatever its version, profile and hook.
+/// Returns whether hookjail wrote a script, of any version, profile and hook.
 pub fn is_written(text: &[u8]) -> bool {
     let rest = text.strip_prefix(b"#!/bin/sh\n");
     rest.is_some_and(|rest| rest.starts_with(MARK.as_bytes()))
@@ -354,8 +355,8 @@ mod tests {
     #[test]
     fn the_files_of_a_manager_of_hooks_are_named_before_the_hook() {
         let start = Path::new("/p/.git/hookjail/hooks/hookjail-start");
-        let words = |hook: &str, there: &[&str]| {
-            let is_there = |path: &Path| there.iter().any(|it| path == Path::new(it));
+        let words = |hook: &str, existing: &[&str]| {
+            let is_there = |path: &Path| existing.iter().any(|it| path == Path::new(it));
             let words = command((start, Path::new(hook)), Path::new("/p"), is_there);
             let words: Vec<_> = words.iter().map(|it| it.to_str().unwrap()).collect();
             words.join(" ")

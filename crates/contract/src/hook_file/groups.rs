@@ -86,7 +86,7 @@ pub(super) fn group(
 /// Returns the entries of a group.
 pub(crate) fn members<'a>(group: &Item<'a>) -> Result<Vec<Item<'a>>, ReadError> {
     let Some(list) = group.down("hooks") else {
-        let problem = "is missing; it must be the list of hooks that `matcher` is for";
+        let problem = "is missing; add the list of hooks that `matcher` is for";
         return Err(group.wrong_at("hooks", problem));
     };
     list.entries()
@@ -112,7 +112,7 @@ fn hook(
         let posts = dialect.has_posts.then_some("http");
         let types = posts.iter().chain(dialect.not_served);
         let types: String = types.map(|kind| format!(", `{kind}`")).collect();
-        let problem = format!("is `{kind}`; it can be `command`{types}");
+        let problem = format!("is `{kind}`; use one of `command`{types}");
         // A new type of handler costs the others of its file nothing. `install` names it.
         if file.passed_over.is_some() {
             return Err(entry.wrong_at("type", problem));

@@ -129,7 +129,7 @@ impl<'a> Item<'a> {
             None => Ok(()),
             Some(other) => {
                 let keys: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
-                let problem = format!("is not a key here; keys are {}", keys.join(", "));
+                let problem = format!("is not a key here; use one of {}", keys.join(", "));
                 Err(self.wrong_at(other, problem))
             }
         }
@@ -158,7 +158,7 @@ impl<'a> Item<'a> {
 
     /// Returns a required member, which must be a string.
     pub(crate) fn present(&self, key: &str) -> Result<Self, ReadError> {
-        let absent = || self.wrong_at(key, "is missing; it must be a text");
+        let absent = || self.wrong_at(key, "is missing; add a text");
         self.field(key).ok_or_else(absent)
     }
 
@@ -257,8 +257,8 @@ impl<'a> Item<'a> {
 
     /// Parses those of its keys that affect how an end is interpreted.
     pub(crate) fn reading(&self, mode: Mode, keys: &[&str]) -> Result<Entry, ReadError> {
-        let there = |key: &&str| Some(((*key).to_owned(), self.member(key)?.clone()));
-        let config = keys.iter().filter_map(there).collect();
+        let member = |key: &&str| Some(((*key).to_owned(), self.member(key)?.clone()));
+        let config = keys.iter().filter_map(member).collect();
         mode.entry(&config).map_err(|error| self.within(&error))
     }
 

@@ -31,7 +31,7 @@ use super::{Entry, Matcher, Mode, Scheduling, adopt::Adopted, runtime::named};
 pub(super) struct HookFile {
     /// The keys of an entry that runs a command, beside those that requests have too.
     pub(super) beside: &'static [&'static str],
-    /// Returns why no hook of any file runs, whatever the content.
+    /// Returns why no hook of any file runs, regardless of the content.
     pub(super) disabled: fn(&Switches) -> Option<&'static str>,
     /// Completes a file that has hooks, after them.
     pub(super) finish: fn(&mut Gathered<'_>, &Item<'_>) -> Result<(), ReadError>,
@@ -196,7 +196,7 @@ impl HookFile {
 
 /// The warning about a file that has its events as members of its own.
 pub(super) const NOT_BELOW_HOOKS: &str =
-    "its events are not below `hooks`; they are read as if they were";
+    "its events are not below `hooks`, but read as if they were";
 
 /// Whether a hook file has a version, which is 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -293,7 +293,7 @@ pub struct Switches(BTreeMap<&'static str, String>);
 
 impl Switches {
     /// Reads the switches from an environment.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         // Of the facts, not of the parsers: programs that parse no hook file read the environment too.
         let names = Mode::ALL.into_iter().flat_map(|it| it.facts().switches);
         let found = names.filter_map(|name| Some((*name, variable(name)?)));
@@ -434,9 +434,17 @@ fn parse_json(text: &str) -> Result<Value, String> {
     let value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
     match json::first_repeated_key(text) {
         None => Ok(value),
-        Some(at) => {
-            let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-            let key = text[at..].split(['"', ':']).nth(1).unwrap_or_default();
+        Some(position) => {
+            let line = text
+                .bytes()
+                .take(position)
+                .filter(|byte| *byte == b'\n')
+                .count()
+                + 1;
+            let key = text[position..]
+                .split(['"', ':'])
+                .nth(1)
+                .unwrap_or_default();
             Err(format!("line {line}: repeats the key `{key}`"))
         }
     }
@@ -501,12 +509,13 @@ impl Gathered<'_> {
             let named = facts.named(point);
             if named != point {
                 let contract = facts.contract;
-                let problem =
-                    format!("is no point: `{point}` is none of `{contract}`, which has `{named}`");
+                let problem = format!(
+                    "is no point: `{point}` is unknown to `{contract}`, which has `{named}`"
+                );
                 return Err(item.wrong(problem));
             }
             let problem =
-                format!("the point `{point}` is not known; the hook runs if its runtime has it");
+                format!("the point `{point}` is unknown, and the hook runs if its runtime has it");
             self.warn(item, &problem);
         }
         Ok(())
@@ -529,7 +538,7 @@ impl Gathered<'_> {
             None => item.entry().to_owned(),
         };
         let source = format!("{}: {}", self.origin.name, item.entry());
-        Registered::of(self.mode, point, (name, source), action)
+        Registered::new(self.mode, point, (name, source), action)
     }
 
     /// Builds a hook of an entry with its name and all of its keys that affect how its end is interpreted.
@@ -591,7 +600,8 @@ impl Gathered<'_> {
     pub(super) fn push(&mut self, mut hook: Registered) {
         let longest = named(hook.mode.facts().longest, &hook.point);
         let timeout = hook.entry.timeout;
-        hook.entry.timeout = timeout.map(|given| longest.map_or(given, |most| given.min(most)));
+        hook.entry.timeout =
+            timeout.map(|timeout| longest.map_or(timeout, |most| timeout.min(most)));
         self.read.hooks.push(hook);
     }
 }
@@ -654,7 +664,7 @@ pub(super) fn version(root: &Item<'_>) -> Result<(), ReadError> {
     match root.field("version") {
         Some(version) if version.value().as_u64() == Some(1) => Ok(()),
         Some(version) => Err(version.wrong("must be 1")),
-        None => Err(root.wrong_at("version", "is missing; it must be 1")),
+        None => Err(root.wrong_at("version", "is missing; set it to 1")),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     Post, Query, Supplied, infer_gate::Gate,
 };
 
-/// The default profile of commands that hookjail supplies. It allows reading the workspace, and no new process.
+/// The default profile of commands that hookjail supplies, which allows reading the workspace, and no new process.
 const SUPPLIED_PROFILE: &str = "strict";
 
 /// The profile of hooks that post their event.
@@ -58,7 +58,7 @@ pub struct Registered {
     pub runs_after_block: bool,
     /// The file and entry that configure it.
     pub source: String,
-    /// The user whose file it is from: it is due for that user's requests alone. `None` = for everybody's.
+    /// The user whose file it is from, and for whose requests alone it is due. `None` = for everybody's.
     pub user: Option<u32>,
     /// Its working directory.
     pub working_dir: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub struct Registered {
 
 impl Registered {
     /// Builds a hook with a name and a source, and nothing else but an action at a point.
-    pub fn of(mode: Mode, point: &str, (name, source): (String, String), action: Action) -> Self {
+    pub fn new(mode: Mode, point: &str, (name, source): (String, String), action: Action) -> Self {
         Self {
             action,
             base: None,
@@ -126,9 +126,11 @@ impl Action {
     /// Returns name and arguments of a built-in hook, with its points.
     pub fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
         match self {
-            Self::Builtin(own) => Some((own.name(), own.args(), own.points().to_vec())),
-            Self::Supplied(Supplied::Query(own)) => {
-                Some((own.name(), own.args(), own.points().to_vec()))
+            Self::Builtin(builtin) => {
+                Some((builtin.name(), builtin.args(), builtin.points().to_vec()))
+            }
+            Self::Supplied(Supplied::Query(builtin)) => {
+                Some((builtin.name(), builtin.args(), builtin.points().to_vec()))
             }
             Self::Approve(_)
             | Self::Command(_)
@@ -229,7 +231,7 @@ impl Registered {
 
     /// Records whether its runtime's list counts as consent to its command in a workspace.
     pub fn listed(self, lists: &Lists, mode: AgentMode, workspace: Option<&Path>) -> Self {
-        // Lists are the operator's; what they stand for is too.
+        // Lists are the operator's, and so are their commands.
         let is_operators = self.user.is_none();
         let is_command = self.mode.facts().has_lists && matches!(self.action, Action::Command(_));
         let starts = self.starts_in(workspace);

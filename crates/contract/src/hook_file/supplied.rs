@@ -5,7 +5,7 @@ use crate::{Query, Report, Save, Template};
 /// The words before the name and arguments of a built-in hook that hookjail itself executes.
 const HOOKJAIL: [&str; 2] = ["hookjail", "builtin"];
 
-/// A hook whose command hookjail supplies. It is confined like every command.
+/// A hook whose command hookjail supplies, and confines like every command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Supplied {
     /// Queries git, reads the workspace, or keeps a tool's result.

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 
 fn all_on() -> Switches {
-    let on = ["INFER_HOOKS_ENABLED", "OWNWARE_ALLOW_COMMAND_HOOKS"];
-    Switches::of(|name| on.contains(&name).then(|| "1".to_owned()))
+    let names = ["INFER_HOOKS_ENABLED", "OWNWARE_ALLOW_COMMAND_HOOKS"];
+    Switches::read(|name| names.contains(&name).then(|| "1".to_owned()))
 }
 
 const ORIGIN: Origin<'_> = Origin {
@@ -14,54 +14,54 @@ const ORIGIN: Origin<'_> = Origin {
     name: "file",
 };
 
-fn of(contract: &str, text: &str) -> Result<ReadFile, ReadError> {
+fn parsed(contract: &str, text: &str) -> Result<ReadFile, ReadError> {
     read(contract, text, &ORIGIN, &all_on())
 }
 
 #[test]
 fn an_error_names_file_entry_and_field() {
     let text = "hooks:\n- on: turn_end\n  exec: [a]\n- on: turn_end\n  exec: [a]\n  nmae: x\n";
-    let error = of("reyn", text).unwrap_err();
+    let error = parsed("reyn", text).unwrap_err();
     assert_eq!(error.entry, "hooks[1]");
     assert_eq!(error.field, "nmae");
     assert!(
         error
             .to_string()
-            .starts_with("file: `hooks[1]`: `nmae` is not a key here; keys are `matcher`, "),
+            .starts_with("file: `hooks[1]`: `nmae` is not a key here; use one of `matcher`, "),
         "{error}"
     );
 }
 
 #[test]
 fn a_contract_without_files_and_one_that_is_none_are_refused() {
-    assert!(of("observe", "{}").is_err());
-    assert!(of("gedit", "{}").is_err());
+    assert!(parsed("observe", "{}").is_err());
+    assert!(parsed("gedit", "{}").is_err());
 }
 
 #[test]
 fn a_contract_may_be_spelled_as_its_runtime_is() {
     for name in ["claude-code", "docker-agent", "gemini-cli"] {
-        assert!(of(name, "{\"hooks\": {}}").is_ok(), "{name}");
+        assert!(parsed(name, "{\"hooks\": {}}").is_ok(), "{name}");
     }
 }
 
 #[test]
 fn a_key_that_is_given_twice_hides_nothing() {
     let text = "{\"version\": 1,\n\"hooks\": {}, \"hooks\": {}}";
-    let error = of("cursor", text).unwrap_err();
+    let error = parsed("cursor", text).unwrap_err();
     assert_eq!(error.to_string(), "file: line 2: repeats the key `hooks`");
 }
 
 #[test]
 fn a_file_that_is_too_large_is_not_read() {
-    let error = of("reyn", &" ".repeat(MAX_BYTES + 1)).unwrap_err();
+    let error = parsed("reyn", &" ".repeat(MAX_BYTES + 1)).unwrap_err();
     assert!(error.problem.contains("larger"), "{error}");
 }
 
 #[test]
 fn switches_are_read_as_their_systems_read_them() {
-    let of = |name: &'static str, value: &'static str| {
-        Switches::of(move |asked| (asked == name).then(|| value.to_owned()))
+    let switches = |name: &'static str, value: &'static str| {
+        Switches::read(move |variable| (variable == name).then(|| value.to_owned()))
     };
     let hooks = "hooks: [{name: n, hook: pre_tool, command: c}]";
     for (value, expected) in [
@@ -71,27 +71,36 @@ fn switches_are_read_as_their_systems_read_them() {
         ("maybe", Some(false)),
         ("", None),
     ] {
-        for own in [false, true] {
-            let text = format!("enabled: {own}\n{hooks}");
-            let read = read("infer", &text, &ORIGIN, &of("INFER_HOOKS_ENABLED", value));
+        for is_configured in [false, true] {
+            let text = format!("enabled: {is_configured}\n{hooks}");
+            let read = read(
+                "infer",
+                &text,
+                &ORIGIN,
+                &switches("INFER_HOOKS_ENABLED", value),
+            );
             let is_enabled = read.unwrap().disabled.is_none();
-            assert_eq!(is_enabled, expected.unwrap_or(own), "{value} {own}");
+            assert_eq!(
+                is_enabled,
+                expected.unwrap_or(is_configured),
+                "{value} {is_configured}"
+            );
         }
     }
     let loom = |switches: &Switches| {
         let text = r#"{"hooks": {"onStart": [{"action": "command", "command": "c"}]}}"#;
         read("loom", text, &ORIGIN, switches)
     };
-    let read = loom(&of("OWNWARE_DISABLE_HOOKS", "1")).unwrap();
+    let read = loom(&switches("OWNWARE_DISABLE_HOOKS", "1")).unwrap();
     assert!(read.disabled.is_some());
-    assert!(loom(&of("OWNWARE_ALLOW_COMMAND_HOOKS", " 1 ")).is_ok());
-    assert!(loom(&of("OWNWARE_ALLOW_COMMAND_HOOKS", "true")).is_err());
+    assert!(loom(&switches("OWNWARE_ALLOW_COMMAND_HOOKS", " 1 ")).is_ok());
+    assert!(loom(&switches("OWNWARE_ALLOW_COMMAND_HOOKS", "true")).is_err());
 }
 
 #[test]
 fn an_agents_hook_is_the_agents() {
     let text = "agents:\n  root:\n    hooks:\n      stop:\n      - {type: command, command: a}\n";
-    let read = of("docker_agent", text).unwrap();
+    let read = parsed("docker_agent", text).unwrap();
     assert_eq!(read.hooks[0].owner, Owner::Agent("root".to_owned()));
 }
 
@@ -101,16 +110,16 @@ fn equal_entries_are_the_same_hook_whatever_brought_them() {
         {"matcher": "Bash", "hooks": [{"type": "command", "command": "guard"}]},
         {"hooks": [{"type": "command", "command": "guard"}, {"type": "command", "command": "other"}]}
     ]}}"#;
-    let hooks = of("claude_code", text).unwrap().hooks;
+    let hooks = parsed("claude_code", text).unwrap().hooks;
     assert!(hooks[0].is_same(&hooks[1]));
     assert!(!hooks[0].is_same(&hooks[2]));
 }
 
 #[test]
 fn a_point_that_may_be_misspelt_is_warned_of() {
-    let warnings = |contract, text: &str| of(contract, text).unwrap().warnings;
+    let warnings = |contract, text: &str| parsed(contract, text).unwrap().warnings;
     let reyn = warnings("reyn", "hooks:\n- {on: turn_strat, shell_exec: ls}\n");
-    let expected = "the point `turn_strat` is not known; the hook runs if its runtime has it";
+    let expected = "the point `turn_strat` is unknown, and the hook runs if its runtime has it";
     assert!(reyn[0].ends_with(expected), "{reyn:?}");
     let composed =
         "hooks:\n- {on: 'composed:both', shell_exec: ls}\n- {on: turn_start, shell_exec: ls}\n";
@@ -123,7 +132,7 @@ fn a_point_that_may_be_misspelt_is_warned_of() {
         let warned = warnings("reyn", &text);
         assert!(warned[0].contains("which reyn refuses"), "{warned:?}");
     }
-    assert!(of("reyn", "hooks:\n- {on: turnstart, shell_exec: ls}\n").is_err());
+    assert!(parsed("reyn", "hooks:\n- {on: turnstart, shell_exec: ls}\n").is_err());
 }
 
 #[test]
@@ -139,14 +148,14 @@ fn which_entries_are_one_hook_is_the_runtimes_to_say() {
         ("claude_code", r#", "args": ["b"]"#, false),
         ("codex", "", false),
     ] {
-        let hooks = of(contract, &group(keys)).unwrap().hooks;
+        let hooks = parsed(contract, &group(keys)).unwrap().hooks;
         assert_eq!(hooks[0].is_same(&hooks[1]), expected, "{contract}{keys}");
     }
     let gemini = group(r#", "timeout": 5000"#).replace("Stop", "AfterAgent");
-    let hooks = of("gemini_cli", &gemini).unwrap().hooks;
+    let hooks = parsed("gemini_cli", &gemini).unwrap().hooks;
     assert!(hooks[0].is_same(&hooks[1]));
     let agent = "agents:\n  root:\n    hooks:\n      stop:\n      - {type: command, command: a, env: {}}\n      - {type: command, command: a}\n";
-    let hooks = of("docker_agent", agent).unwrap().hooks;
+    let hooks = parsed("docker_agent", agent).unwrap().hooks;
     assert!(hooks[0].is_same(&hooks[1]));
 }
 
@@ -272,7 +281,7 @@ proptest! {
     #[test]
     fn no_text_makes_a_reader_panic(text in prop_oneof![any::<String>(), near(), shaped()]) {
         for contract in contracts() {
-            let read = catch_unwind(AssertUnwindSafe(|| of(contract, &text)));
+            let read = catch_unwind(AssertUnwindSafe(|| parsed(contract, &text)));
             prop_assert!(read.is_ok(), "{contract}");
         }
     }

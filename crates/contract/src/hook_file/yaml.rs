@@ -1,6 +1,6 @@
 //! Parses YAML with bounds on the size of the expanded value.
 //!
-//! Why not a crate that deserializes: the value of an unquoted `on` differs between the runtimes, a repeated key must
+//! A crate that deserializes does not serve. The value of an unquoted `on` differs between the runtimes, a repeated key must
 //! be an error, and the size of expanded aliases must be known before it is built.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value};
 /// The maximum nesting depth of lists and maps.
 const MAX_DEPTH: usize = 64;
 
-/// The maximum total weight of all values, with every alias written out. It counts bytes of text and [`NODE`] for each
+/// The maximum total weight of all values, with every alias written out. Weight counts bytes of text and [`NODE`] for each
 /// value.
 const MAX_WEIGHT: usize = 16 * 1024 * 1024;
 
@@ -50,7 +50,7 @@ pub(crate) fn parse(text: &str, version: Version) -> Result<Value, String> {
 /// A value and its weight.
 #[derive(Clone, Debug)]
 struct Node {
-    /// The text of a plain scalar. It distinguishes `<<` from a quoted key of that name.
+    /// The text of a plain scalar, which distinguishes `<<` from a quoted key of that name.
     plain: Option<String>,
     value: Value,
     weight: usize,
@@ -111,7 +111,7 @@ impl Tree {
                 self.place(node.ok_or(TOO_LARGE)?)
             }
             Event::DocumentStart(_) if self.root.is_some() => {
-                Err("a second document starts; there can be one".to_owned())
+                Err("a second document starts; remove it".to_owned())
             }
             Event::MappingEnd | Event::SequenceEnd => self.close(),
             Event::MappingStart(anchor, tag) => {
@@ -250,7 +250,7 @@ fn name_of(node: Node, version: Version) -> Result<Key, String> {
         (_, Some(plain)) if plain == "<<" => Ok(Key::Merge),
         (Value::Bool(true), Some(_)) if version == Version::V1_1 => Ok(Key::Name("on".to_owned())),
         (Value::String(text), _) | (_, Some(text)) => Ok(Key::Name(text)),
-        (_, None) => Err("a key is a list or map; it must be a word".to_owned()),
+        (_, None) => Err("a key is a list or map; write a word".to_owned()),
     }
 }
 
@@ -370,8 +370,8 @@ mod tests {
     fn a_billion_laughs_are_not_written_out() {
         let mut text = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
         for level in 1..40 {
-            let of = vec![format!("*a{}", level - 1); 9].join(", ");
-            text.push_str(&format!("a{level}: &a{level} [{of}]\n"));
+            let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
+            text.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
         }
         let error = parse(&text, Version::V1_2).unwrap_err();
         assert!(error.contains("grows too large"), "{error}");
@@ -390,7 +390,7 @@ mod tests {
         let error = parse(&"[".repeat(100), Version::V1_2).unwrap_err();
         assert!(error.contains("nests deeper than 64"), "{error}");
         assert!(parse(&"[".repeat(100_000), Version::V1_2).is_err());
-        let block: String = (0..1000).map(|at| " ".repeat(at) + "-\n").collect();
+        let block: String = (0..1000).map(|depth| " ".repeat(depth) + "-\n").collect();
         assert!(parse(&block, Version::V1_2).is_err());
     }
 }

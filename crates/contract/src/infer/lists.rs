@@ -50,13 +50,18 @@ impl Default for Lists {
 impl Lists {
     /// Decides whether a command may run in a workspace and a mode.
     pub fn decide(&self, command: &str, mode: AgentMode, workspace: Option<&Path>) -> Gate {
-        let list: Vec<_> = self.default.iter().cloned().chain(self.of(mode)).collect();
+        let list: Vec<_> = self
+            .default
+            .iter()
+            .cloned()
+            .chain(self.configured(mode))
+            .collect();
         gate::gate(command, &list, workspace)
     }
 
     /// Returns whether being on the list counts as consent to a command in a workspace and a mode.
     pub fn stand_for(&self, command: &str, mode: AgentMode, workspace: Option<&Path>) -> bool {
-        let list: Vec<_> = self.of(mode).collect();
+        let list: Vec<_> = self.configured(mode).collect();
         self.are_consent && gate::names(command, &list, workspace)
     }
 
@@ -78,8 +83,8 @@ impl Lists {
             let problem = |entry: &String| {
                 let problem = gate::fault(entry).or_else(|| {
                     let is_heard = !self.are_consent || gate::names_programs(entry);
-                    let problem = "names no program, and is consent to nothing: a word has to stand before all that is left open, \
-                                   spelled out (a dot as `\\.`)";
+                    let problem = "names no program, and is consent to nothing; put a spelled-out word before any pattern (a dot as \
+                                   `\\.`)";
                     (!is_heard).then_some(problem)
                 })?;
                 Some(format!("infer's list for {mode}: `{entry}` {problem}"))
@@ -121,14 +126,14 @@ impl Lists {
     }
 
     /// Returns the configured entries for a mode.
-    fn of(&self, mode: AgentMode) -> impl Iterator<Item = String> {
-        let own: &[_] = match mode {
+    fn configured(&self, mode: AgentMode) -> impl Iterator<Item = String> {
+        let of_mode: &[_] = match mode {
             AgentMode::Auto => &self.auto,
             AgentMode::Other | AgentMode::ReadOnly => &[],
             AgentMode::Plan => &self.plan,
             AgentMode::Standard => &self.standard,
         };
-        self.all.iter().chain(own).cloned()
+        self.all.iter().chain(of_mode).cloned()
     }
 }
 

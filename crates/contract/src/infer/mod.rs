@@ -15,7 +15,7 @@ use super::{
     entry::{AgentMode, Key},
     members::Members,
     point,
-    verdict::given,
+    verdict::present,
 };
 
 mod adapter;
@@ -73,11 +73,11 @@ pub(super) const RULES: Rules = Rules {
 /// Members that the event lacks come from the envelope; an unknown turn is 0, which infer itself sends before the
 /// first.
 fn stdin(event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-    let own = own(event)?;
+    let named = own_members(event)?;
     let stdin = json!({
         "hook": event.point,
-        "session_id": own.session.as_deref().unwrap_or(&envelope.session),
-        "turn": own.turn.or(envelope.turn).unwrap_or(0),
+        "session_id": named.session.as_deref().unwrap_or(&envelope.session),
+        "turn": named.turn.or(envelope.turn).unwrap_or(0),
     });
     Ok(stdin.to_string().into())
 }
@@ -94,8 +94,8 @@ fn interpret(end: &End<'_>) -> Verdict {
 }
 
 fn moment(event: &Event) -> (Option<String>, Option<u64>) {
-    let own = own(event).unwrap_or_default();
-    (own.session, own.turn)
+    let named = own_members(event).unwrap_or_default();
+    (named.session, named.turn)
 }
 
 fn event(end: &End<'_>) -> Option<ContractEvent> {
@@ -109,7 +109,7 @@ fn skipped(end: &End<'_>, why: Skip) -> Option<ContractEvent> {
     Some(event_of(end, "hook_command_skipped", left_out(end, why)))
 }
 
-fn event_of(end: &End<'_>, name: &'static str, told: Map<String, Value>) -> ContractEvent {
+fn event_of(end: &End<'_>, name: &'static str, members: Map<String, Value>) -> ContractEvent {
     // The ticket calls the discriminator `kind`, the code `type`.
     let mut json = json!({
         "command": end.command,
@@ -118,10 +118,10 @@ fn event_of(end: &End<'_>, name: &'static str, told: Map<String, Value>) -> Cont
         "name": end.name,
         "type": name,
     });
-    if let Value::Object(members) = &mut json {
-        members.extend(told);
-        if let Some(at) = end.at {
-            members.insert("timestamp".to_owned(), json!(format!("{at:.9}")));
+    if let Value::Object(all) = &mut json {
+        all.extend(members);
+        if let Some(time) = end.at {
+            all.insert("timestamp".to_owned(), json!(format!("{time:.9}")));
         }
     }
     ContractEvent { json, name }
@@ -134,9 +134,9 @@ struct Own {
     turn: Option<u64>,
 }
 
-fn own(event: &Event) -> Result<Own, InvalidField> {
+fn own_members(event: &Event) -> Result<Own, InvalidField> {
     let invalid = |problem: &str| InvalidField::new("event.json", problem);
-    let mut own = Own::default();
+    let mut named = Own::default();
     if event.point.is_empty() {
         return Err(InvalidField::new(
             "event.point",
@@ -152,11 +152,11 @@ fn own(event: &Event) -> Result<Own, InvalidField> {
             "hook" => return Err(invalid("has a `hook` that is not `event.point`")),
             "session_id" => {
                 let session = typed(value).ok_or_else(|| invalid("has a `session_id` of no text"));
-                own.session = Some(session?);
+                named.session = Some(session?);
             }
             "turn" => {
                 let turn = typed(value).ok_or_else(|| invalid("has a `turn` that is no number"));
-                own.turn = Some(turn?);
+                named.turn = Some(turn?);
             }
             _ => {
                 let problem = "may have no members but `hook`, `session_id` and `turn`: hooks of \
@@ -165,7 +165,7 @@ fn own(event: &Event) -> Result<Own, InvalidField> {
             }
         }
     }
-    Ok(own)
+    Ok(named)
 }
 
 fn typed<T: serde::de::DeserializeOwned>(value: &RawValue) -> Option<T> {
@@ -195,7 +195,7 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
         ("output", Some(json!(output(end)))),
         ("turn", Some(json!(end.turn.unwrap_or(0)))),
     ];
-    given(members).collect()
+    present(members).collect()
 }
 
 /// Returns the additional members of the event of a command that was not run. infer has one reason, that of its list; a
@@ -203,8 +203,8 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
 fn left_out(end: &End<'_>, why: Skip) -> Map<String, Value> {
     let mode = end.entry.agent_mode.map_or("", AgentMode::as_str);
     let hint = if why == Skip::NotAllowlisted {
-        let given = end.entry.hint;
-        given.unwrap_or_else(|| gate::hint(end.command, None))
+        let hint = end.entry.hint;
+        hint.unwrap_or_else(|| gate::hint(end.command, None))
     } else {
         ""
     };
@@ -225,7 +225,9 @@ fn output(end: &End<'_>) -> String {
     let head: Vec<u8> = streams.take(OUTPUT + 4).collect();
     let mut text = String::from_utf8_lossy(&head).into_owned();
     if text.len() > OUTPUT {
-        let border = (0..=OUTPUT).rev().find(|&at| text.is_char_boundary(at));
+        let border = (0..=OUTPUT)
+            .rev()
+            .find(|&index| text.is_char_boundary(index));
         text.truncate(border.unwrap_or(0));
         text.push_str("\n... (truncated)");
     }

@@ -71,7 +71,7 @@ fn a_hook_passes_where_its_paths_are_of_the_workspace_and_its_event_has_the_gate
         let names = ("n".to_owned(), "s".to_owned());
         Registered {
             working_dir: working_dir.map(Into::into),
-            ..Registered::of(
+            ..Registered::new(
                 Mode::Infer,
                 "pre_tool",
                 names,

@@ -6,6 +6,6 @@ use crate::{Mode, adopt::Adapter};
 pub(super) const ADAPTER: Adapter = Adapter {
     likeness: |_, point| FACTS.has_point(point?).then_some(4),
     // The contract is stricter than Loom.
-    takes_for_no: |_, said| passes_by_object(&said.stdout).then_some(false),
+    takes_for_no: |_, output| passes_by_object(&output.stdout).then_some(false),
     ..Adapter::new("loom", Mode::Loom)
 };

@@ -90,9 +90,8 @@ fn hook(
         "save_json" => Action::Supplied(Supplied::Save(saved(file, entry, payload)?)),
         "webhook" => webhook(entry, payload)?,
         other => {
-            let problem = format!(
-                "is `{other}`; it can be `approve`, `command`, `log`, `save_json` or `webhook`"
-            );
+            let problem =
+                format!("is `{other}`; use `approve`, `command`, `log`, `save_json` or `webhook`");
             return Err(entry.wrong_at(key, problem));
         }
     };
@@ -131,8 +130,12 @@ fn command(file: &Gathered<'_>, entry: &Item<'_>, key: &str) -> Result<Action, R
 /// Reads the file that events are saved in: below the profile's directory.
 fn saved(file: &Gathered<'_>, entry: &Item<'_>, payload: &Payload) -> Result<Save, ReadError> {
     let item = entry.present("path")?;
-    let own = Path::new(file.origin.name).parent();
-    let directory = file.origin.base.or(own).unwrap_or_else(|| Path::new("."));
+    let parent = Path::new(file.origin.name).parent();
+    let directory = file
+        .origin
+        .base
+        .or(parent)
+        .unwrap_or_else(|| Path::new("."));
     let problem = || item.wrong("must be a relative path without `.` and `..`");
     Save::below(directory, item.text()?, payload.clone()).ok_or_else(problem)
 }
@@ -160,7 +163,7 @@ fn person(entry: &Item<'_>) -> Result<Duration, ReadError> {
     let milliseconds = item
         .value()
         .as_u64()
-        .filter(|given| (1..=MAX_PERSON_MS).contains(given));
+        .filter(|value| (1..=MAX_PERSON_MS).contains(value));
     let milliseconds = milliseconds.ok_or_else(|| item.wrong("is no number from 1 to 86400000"))?;
     Ok(Duration::from_millis(milliseconds))
 }
@@ -171,7 +174,7 @@ fn level(entry: &Item<'_>) -> Result<Log, ReadError> {
         return Ok(Log::default());
     };
     let level = item.text()?;
-    let problem = || item.wrong(format!("is `{level}`; it can be `info`, `warn` or `error`"));
+    let problem = || item.wrong(format!("is `{level}`; use `info`, `warn` or `error`"));
     Log::parse(level).ok_or_else(problem)
 }
 

@@ -1,4 +1,4 @@
-//! `log`: a line of the daemon's log for each event. It consists of names and sizes alone; inputs, results and messages
+//! `log`: a line of the daemon's log for each event. Lines consist of names and sizes alone; inputs, results and messages
 //! stay out of the log.
 
 use serde_json::{Map, Value};
@@ -40,7 +40,7 @@ impl Log {
 
 /// Returns an event's point with its loggable members. Each is verbatim, or the length of its text.
 pub fn summary(point: &str, event: &Map<String, Value>) -> String {
-    let (told, sized): (&[_], &[_]) = match point {
+    let (verbatim, sized): (&[_], &[_]) = match point {
         "session.start" => (&["model", "sessionId"], &[]),
         "user.prompt.submit" => (&[], &["prompt"]),
         "tool.pre" => (&["toolName", "turnIndex"], &[]),
@@ -62,7 +62,7 @@ pub fn summary(point: &str, event: &Map<String, Value>) -> String {
         "error" => (&["code"], &["message"]),
         _ => (&[], &[]),
     };
-    let told = told.iter().filter_map(|name| {
+    let verbatim = verbatim.iter().filter_map(|name| {
         let value = match event.get(*name)? {
             Value::String(text) => text.chars().take(CHARS).collect(),
             value @ (Value::Bool(_) | Value::Number(_)) => value.to_string(),
@@ -74,7 +74,7 @@ pub fn summary(point: &str, event: &Map<String, Value>) -> String {
         let chars = event.get(*name)?.as_str()?.chars().count();
         Some(format!(" {name}Chars={chars}"))
     });
-    let members: String = told.chain(sized).collect();
+    let members: String = verbatim.chain(sized).collect();
     format!("{point}{members}")
 }
 

@@ -68,16 +68,16 @@ pub(super) const RULES: Rules = Rules {
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
-    let blocks = |by, reason: String| {
+    let blocks = |blocked_by, reason: String| {
         let decision = FACTS.stop_of(end.point).decision();
         Verdict {
             recorded_block: decision.is_none(),
-            ..Verdict::stopped(decision.unwrap_or(Decision::Block), by, reason)
+            ..Verdict::stopped(decision.unwrap_or(Decision::Block), blocked_by, reason)
         }
     };
-    let breaks = |by, reason: &str| Verdict {
+    let breaks = |blocked_by, reason: &str| Verdict {
         failed: true,
-        ..blocks(by, reason.to_owned())
+        ..blocks(blocked_by, reason.to_owned())
     };
     if end.entry.allowed == Some(false) {
         return breaks(BlockedBy::SpawnError, "Hook was not allowed to run");
@@ -100,14 +100,14 @@ fn interpret(end: &End<'_>) -> Verdict {
     };
     let stdout = String::from_utf8_lossy(end.stdout);
     let stdout = trimmed(&stdout);
-    let said = if stdout.starts_with('{') {
+    let answer = if stdout.starts_with('{') {
         Members::parse(stdout)
     } else {
         Err(Fault::NotJson)
     };
-    let field = |name| said.as_ref().ok().and_then(|said| said.last(name));
+    let field = |name| answer.as_ref().ok().and_then(|answer| answer.last(name));
     let reason = field("reason").and_then(text);
-    let output = match &said {
+    let output = match &answer {
         Ok(_) => field("output").and_then(text),
         Err(_) => (!stdout.is_empty()).then(|| stdout.to_owned()),
     };
@@ -120,12 +120,12 @@ fn interpret(end: &End<'_>) -> Verdict {
             Some(code) => format!("Hook exited with code {code}"),
             None => "Hook exited with code unknown".to_owned(),
         });
-        let by = match code {
+        let blocked_by = match code {
             Some(_) => BlockedBy::ExitCode,
             None => BlockedBy::Signal,
         };
-        breaks(by, &reason)
-    } else if end.stdout_truncated || said.as_ref().is_err_and(|f| *f == Fault::TooDeep) {
+        breaks(blocked_by, &reason)
+    } else if end.stdout_truncated || answer.as_ref().is_err_and(|f| *f == Fault::TooDeep) {
         // Loom itself truncates nothing and limits no depth, so its result for the whole output is unknown.
         return breaks(
             BlockedBy::InvalidOutput,
@@ -193,13 +193,13 @@ fn fold(_point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
 
 /// Returns whether Loom itself lets a call pass because of an object on stdout.
 ///
-/// There an object decides alone, whatever the exit code. Its maximum nesting depth is unknown.
+/// There an object decides alone, regardless of the exit code. Its maximum nesting depth is unknown.
 pub(super) fn passes_by_object(stdout: &[u8]) -> bool {
     let stdout = String::from_utf8_lossy(stdout);
     let stdout = trimmed(&stdout);
     stdout.starts_with('{')
         && match Members::parse(stdout) {
-            Ok(said) => said.last("continue").and_then(boolean) != Some(false),
+            Ok(answer) => answer.last("continue").and_then(boolean) != Some(false),
             Err(fault) => fault == Fault::TooDeep,
         }
 }

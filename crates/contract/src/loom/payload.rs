@@ -15,7 +15,7 @@ pub struct Payload {
 
 impl Payload {
     /// Returns the JSON document that hands on an event, itself a document.
-    pub fn of(&self, event: &str, point: &str, now: Timestamp) -> String {
+    pub fn document(&self, event: &str, point: &str, now: Timestamp) -> String {
         let (profile, point) = (json!(self.profile), json!(point));
         let now = now.as_millisecond();
         format!(
@@ -36,7 +36,7 @@ mod tests {
             profile: "a \"coder\"".to_owned(),
         };
         let now = Timestamp::from_millisecond(1_700_000_000_123).unwrap();
-        let text = payload.of(r#"{"n": 1.50, "event": "tool.post"}"#, "tool.post", now);
+        let text = payload.document(r#"{"n": 1.50, "event": "tool.post"}"#, "tool.post", now);
         assert!(text.contains(r#""context":{"n": 1.50, "event": "tool.post"}"#));
         let read: Value = serde_json::from_str(&text).unwrap();
         let rest = (&read["v"], &read["ts"], &read["profile"], &read["event"]);

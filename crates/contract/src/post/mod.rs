@@ -150,8 +150,8 @@ pub enum Piece<'a> {
 pub fn pieces(value: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let mut rest = value;
-    while let Some(at) = rest.find('$') {
-        let (before, after) = (&rest[..at], &rest[at + 1..]);
+    while let Some(position) = rest.find('$') {
+        let (before, after) = (&rest[..position], &rest[position + 1..]);
         let braced = after
             .strip_prefix('{')
             .and_then(|after| after.split_once('}'));
@@ -163,7 +163,7 @@ pub fn pieces(value: &str) -> Vec<Piece<'_>> {
             found.extend([Piece::Text(before), Piece::Variable(name)]);
             rest = behind;
         } else {
-            found.push(Piece::Text(&rest[..=at]));
+            found.push(Piece::Text(&rest[..=position]));
             rest = after;
         }
     }

@@ -11,7 +11,7 @@ use super::{
     Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{Faults, Fields, Said, refused, said, settled, used},
+    fields::{Faults, Fields, Outcome, outcome, refused, settled, used},
     merge::{decide, halt, hand_on, join_all_reasons, merged, stop, weight},
     patch::patched,
     permission::{self, CallDecision, PERMISSION},
@@ -115,11 +115,11 @@ pub(super) const RULES: Rules = Rules {
 
 fn interpret(end: &End<'_>) -> Verdict {
     let stoppable = FACTS.stop_of(end.point);
-    match said(end) {
-        Said::Broke(skip) => broke(end, stoppable, skip),
-        Said::Nothing => on_stderr(answered(end.point, stoppable, &words(end))),
-        Said::Refused(stderr) => exit_2(end, stoppable, stderr),
-        Said::Text(text) => printed(end, stoppable, text),
+    match outcome(end) {
+        Outcome::Broke(skip) => broke(end, stoppable, skip),
+        Outcome::Nothing => on_stderr(answered(end.point, stoppable, &words(end))),
+        Outcome::Refused(stderr) => exit_2(end, stoppable, stderr),
+        Outcome::Text(text) => printed(end, stoppable, text),
     }
 }
 
@@ -177,7 +177,7 @@ fn broke(end: &End<'_>, stoppable: Stop, skip: Skip) -> Verdict {
     }
 }
 
-/// Builds the verdict of exit code 2, which stops whatever the output.
+/// Builds the verdict of exit code 2, which stops regardless of the output.
 fn exit_2(end: &End<'_>, stoppable: Stop, stderr: String) -> Verdict {
     match answered(end.point, stoppable, &stderr) {
         Some(verdict) if stoppable == Stop::Nothing => used(Skip::NonzeroExit, verdict),
@@ -244,14 +244,14 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
         true => reason.clone(),
         false => verdict.stop_reason.clone(),
     };
-    let mut beside = Vec::new();
+    let mut others = Vec::new();
     if let Some(specific) = fields.within("hookSpecificOutput") {
         if point == "PreToolUse" {
             let of_call = specific.text("permissionDecisionReason");
             reason = of_call.filter(|it| !it.is_empty()).unwrap_or(reason);
         }
-        beside = read_specific(point, stoppable, &specific, faults, &mut verdict);
-        beside.extend(specific.unread());
+        others = read_specific(point, stoppable, &specific, faults, &mut verdict);
+        others.extend(specific.unread());
     }
     match fields.word("decision", &DECISIONS) {
         // The decision on the call itself has precedence.
@@ -282,7 +282,7 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
     if verdict.reason.is_empty() && verdict.decision != Decision::None && !is_halted {
         verdict.reason = reason;
     }
-    hand_on(&mut verdict, [fields.unread(), beside].concat(), &[]);
+    hand_on(&mut verdict, [fields.unread(), others].concat(), &[]);
     settled(verdict, faults)
 }
 

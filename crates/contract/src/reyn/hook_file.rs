@@ -51,7 +51,7 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, _event: &str) -> Result<Regis
     let keys: Vec<_> = OTHER_KEYS.into_iter().chain(SCHEMES).collect();
     entry.only(&keys)?;
     let point = point(entry)?;
-    // A composed event is called what its own entry says.
+    // A composed event has the name of its own entry.
     if !point.starts_with("composed:") {
         file.check_point(entry, &point)?;
     }
@@ -124,7 +124,7 @@ fn command(file: &mut Gathered<'_>, entry: &Item<'_>, scheme: &str) -> Result<Ac
             return Err(item.wrong("has an empty word"));
         }
         if words.iter().any(|word| word.contains("{{")) {
-            return Err(item.wrong("holds `{{`; nothing of the event reaches a command line"));
+            return Err(item.wrong("holds `{{`, but nothing of the event reaches a command line"));
         }
         return Ok(Action::Command(argv(&item)?));
     }
@@ -171,8 +171,8 @@ fn shell_syntax(text: &str) -> Option<char> {
 /// Reads a directive's template. `null` counts as absent.
 fn template(entry: &Item<'_>) -> Result<Action, ReadError> {
     let item = entry.present("template_push")?;
-    let given = item.map()?.iter().filter(|(_, value)| !value.is_null());
-    let mut map: Map<_, _> = given
+    let members = item.map()?.iter().filter(|(_, value)| !value.is_null());
+    let mut map: Map<_, _> = members
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let include = item.field("include").map(|item| item.texts()).transpose()?;
@@ -237,8 +237,8 @@ fn openings(
     let paths = entry.field("write_paths");
     let paths = paths.map(|paths| paths.texts()).transpose()?;
     if paths.is_some_and(|paths| !paths.is_empty()) {
-        let why = "`write_paths` are not opened to a single hook: take them out of the entry, and have a rule of its `[[hooks_file]]` \
-                   name a profile that grants them";
+        let why = "`write_paths` cannot be opened to one hook; remove them, and name a profile that grants them in a `[[hooks_file]]` \
+                   rule";
         file.warn(entry, why);
         return Ok((None, Some(why.to_owned())));
     }

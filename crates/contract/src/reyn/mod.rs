@@ -104,7 +104,7 @@ fn interpret(end: &End<'_>) -> Verdict {
 
 /// Returns the event of a run, unless nothing ran.
 fn event(end: &End<'_>, modes: &[&str]) -> Option<ContractEvent> {
-    // A template is rendered by a program of hookjail's, of which the runtime knows nothing.
+    // A template is rendered by a program of hookjail's, which is unknown to the runtime.
     if end.entry.allowed == Some(false) || end.entry.report == Some(crate::Report::Directive) {
         return None;
     }
@@ -167,7 +167,7 @@ fn directive(end: &End<'_>) -> Result<verdict::Push, Skip> {
     })
 }
 
-// Text that holds half of a surrogate pair is no Unicode and cannot be delivered: it counts as the wrong type.
+// Text that holds half of a surrogate pair is no Unicode, cannot be delivered and counts as the wrong type.
 fn required<'a, T: Deserialize<'a>>(members: &Members<'a>, name: &'static str) -> Result<T, Skip> {
     let value = members.last(name).ok_or(Skip::MissingField(name))?;
     typed(value, name)
@@ -182,7 +182,7 @@ fn typed<'a, T: Deserialize<'a>>(value: &'a RawValue, name: &'static str) -> Res
     serde_json::from_str(value.get()).map_err(|_| Skip::WrongType(name))
 }
 
-/// Returns whether Python's `strip` would leave nothing: it also takes the four ASCII separators.
+/// Returns whether Python's `strip` would leave nothing; `strip` also takes the four ASCII separators.
 fn is_blank(text: &str) -> bool {
     text.chars()
         .all(|c| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))

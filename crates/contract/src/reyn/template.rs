@@ -66,7 +66,7 @@ impl Template {
         };
         let known = ["message", "push_when", "session", "wake"];
         if let Some(unknown) = map.keys().find(|key| !known.contains(&key.as_str())) {
-            return field(unknown, format!("is none of {}", known.join(", ")));
+            return field(unknown, format!("is not one of {}", known.join(", ")));
         }
         let flag = |name: &str| match map.get(name) {
             None => Ok(Flag::Is(true)),
@@ -157,7 +157,7 @@ mod tests {
             ),
             (
                 json!({"message": "m", "weak": true}),
-                "`template_push.weak` is none of message, push_when, session, wake",
+                "`template_push.weak` is not one of message, push_when, session, wake",
             ),
         ] {
             let error = Template::parse(value.as_object().unwrap()).unwrap_err();

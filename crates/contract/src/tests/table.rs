@@ -99,7 +99,7 @@ fn tables() -> String {
                     stdout: stdout.as_bytes(),
                     ..End::default()
                 };
-                said(&mode.judge(&end, OnFailure::Contract))
+                spelled(&mode.judge(&end, OnFailure::Contract))
             };
             vec![
                 full_name(mode),
@@ -126,7 +126,7 @@ fn tables() -> String {
         ],
         contracts().map(|mode| {
             let others = |stop| (mode.facts().other_points == Some(stop)).then_some("any other");
-            let at = |stop| {
+            let points_with = |stop| {
                 let points = mode
                     .facts()
                     .points
@@ -138,10 +138,10 @@ fn tables() -> String {
             };
             vec![
                 format!("`{}`", mode.facts().contract),
-                at(Stop::Call),
-                at(Stop::Operation),
-                at(Stop::Ending),
-                at(Stop::Nothing),
+                points_with(Stop::Call),
+                points_with(Stop::Operation),
+                points_with(Stop::Ending),
+                points_with(Stop::Nothing),
             ]
         }),
     );
@@ -176,7 +176,7 @@ fn tables() -> String {
             let aliases = contracts().flat_map(|mode| {
                 let shared = mode.facts().shared_points.iter();
                 let shared = shared.filter(|(shared, _)| *shared == point.name);
-                shared.map(move |(_, own)| format!("`{own}` ({})", mode.facts().contract))
+                shared.map(move |(_, alias)| format!("`{alias}` ({})", mode.facts().contract))
             });
             let aliases: Vec<_> = aliases.collect();
             (!aliases.is_empty()).then(|| vec![format!("`{}`", point.name), aliases.join(", ")])
@@ -261,7 +261,7 @@ fn gate(mode: Mode) -> &'static str {
     gate.or_else(|| names().next()).unwrap_or("any")
 }
 
-fn said(verdict: &Verdict) -> String {
+fn spelled(verdict: &Verdict) -> String {
     let decision = verdict.decision.as_str();
     let failed = if verdict.failed { ", failed" } else { "" };
     let stops = if verdict.decision.stops() { "**" } else { "" };

@@ -65,7 +65,7 @@ impl ProcessEnv {
             }),
             paths,
             session_bus: variable("DBUS_SESSION_BUS_ADDRESS").map(PathBuf::into_os_string),
-            switches: Switches::of(|name| env::var(name).ok()),
+            switches: Switches::read(|name| env::var(name).ok()),
             temporary: env::temp_dir(),
         }
     }

@@ -455,7 +455,7 @@ impl Assembly {
         let shipped = (!is_whole).then(|| Registry::load(&[], &[], &config.references));
         let shipped = shipped.and_then(Result::ok);
         let registries = [registry].into_iter().chain(&shipped);
-        config.workspace_roots.beside(registries, obeyed)
+        config.workspace_roots.excluding(registries, obeyed)
     }
 
     /// Builds the whole pipeline.
@@ -757,7 +757,7 @@ mod tests {
             named: vec!["/srv".into()],
             ..WorkspaceRoots::default()
         };
-        let roots = roots.beside([&registry], contract::adopt::directories());
+        let roots = roots.excluding([&registry], contract::adopt::directories());
         let name = ProfileName::parse("workspace-rw").unwrap();
         let unchanged = &registry.find(&name).unwrap().files.unchanged;
         for kept in unchanged {

@@ -164,7 +164,7 @@ fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
     let hooks_of = |mode: Mode| {
         let at_point = |point: &Point| {
             let action = Action::Unsupported(why.to_owned());
-            let mut hook = Registered::of(mode, point.name, (name.clone(), name.clone()), action);
+            let mut hook = Registered::new(mode, point.name, (name.clone(), name.clone()), action);
             hook.user = Some(user.uid);
             hook
         };

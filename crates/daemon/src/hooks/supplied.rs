@@ -52,7 +52,7 @@ pub(crate) fn hand_on(
         .map_err(|error| InvalidField::new("event", format!("is not UTF-8: {error}")))?;
     let text = payload.map_or_else(
         || event.to_owned(),
-        |payload| payload.of(event, &request.event.point, Timestamp::now()),
+        |payload| payload.document(event, &request.event.point, Timestamp::now()),
     );
     request.event.json = redactor.json(&text).unwrap_or(text).into();
     request.event.raw = true;

@@ -59,7 +59,7 @@ pub(super) fn set_plugin_directory(hook: &mut Registered, base: Option<&Path>, f
     let Some(root) = base.or(plugin_directory) else {
         return;
     };
-    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], |runtime| runtime.variables) {
+    for (name, holds) in Adopted::for_mode(hook.mode).map_or(&[][..], |runtime| runtime.variables) {
         if *holds == Holds::Plugin && !hook.configured_env.contains_key(*name) {
             let name = (*name).to_owned();
             hook.configured_env.insert(name, root.into());
@@ -76,7 +76,7 @@ pub(crate) fn expanded(
 ) -> (Command, BTreeMap<String, OsString>) {
     let mut environment = hook.configured_env.clone();
     let mut values = BTreeMap::new();
-    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], |runtime| runtime.variables) {
+    for (name, holds) in Adopted::for_mode(hook.mode).map_or(&[][..], |runtime| runtime.variables) {
         let set = environment.get(*name).or_else(|| hook.env.get(*name));
         let value = match set {
             Some(set) => set.to_str().map(str::to_owned),

@@ -205,7 +205,7 @@ fn limits(limits: &Limits, prepared: &Prepared) -> pb::Limits {
 fn grants(run: &Run) -> Result<Vec<pb::Grant>, Fault> {
     let examine = |error| Fault::new("cannot examine what is granted", error);
     // All rights: the grants are shown as configured, not as this kernel supports them.
-    let all = FileRights::of(&FileRight::ALL);
+    let all = FileRights::new(&FileRight::ALL);
     let files = &run.policy.files;
     let mut reach = Reach::locate(files, None, all)
         .map_err(examine)?

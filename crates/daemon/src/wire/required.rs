@@ -114,7 +114,7 @@ mod tests {
         let action = Action::Command(Command::Argv(vec!["/opt/guard".into(), "-x".into()]));
         let mode = Mode::parse("claude_code", "").unwrap();
         let names = ("guard".to_owned(), "managed.toml".to_owned());
-        let mut hook = Registered::of(mode, "PreToolUse", names, action);
+        let mut hook = Registered::new(mode, "PreToolUse", names, action);
         hook.owner = Owner::Required;
         hook.entry.on_failure = OnFailure::Closed;
         hook.entry.timeout = Some(Duration::from_secs(5));

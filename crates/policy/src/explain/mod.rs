@@ -1,7 +1,7 @@
 //! Explains what a policy allows, by the table that rulesets are built from.
 //!
 //! Two steps. [`Target::locate`] and [`Reach::locate`] look at the file system, because a grant applies to an inode and
-//! not to a path's text; [`Reach::decide`] is pure. File permissions and system call filters are not considered here:
+//! not to a path's text; [`Reach::decide`] is pure. File permissions and syscall filters are not considered here:
 //! `explain` of the sandbox combines both.
 
 mod mounts;
@@ -54,7 +54,7 @@ impl fmt::Display for Grantor {
         match self {
             Self::Profile(grant) => write!(f, "`{}` is granted ({})", grant.place, grant.access),
             Self::Program(path) => write!(f, "`{}` is the hook itself", path.display()),
-            Self::Scratch => f.write_str("it lies in the scratch directory of the run"),
+            Self::Scratch => f.write_str("the path lies in the scratch directory of the run"),
             Self::State(path) => write!(
                 f,
                 "hooks have files of their own in the place of `{}`",
@@ -145,11 +145,11 @@ impl Reach {
     }
 
     fn add(&mut self, grant: &GrantSpec, place: Located) {
-        let is_directory = FileKind::at(place.path(), true) == FileKind::Directory;
+        let is_directory = FileKind::from_path(place.path(), true) == FileKind::Directory;
         self.granted.push(GrantedPath {
             by: Grantor::Profile(self.spelled(grant)),
             place,
-            rights: Rights::of(grant.access, is_directory),
+            rights: Rights::for_access(grant.access, is_directory),
         });
     }
 
@@ -301,10 +301,10 @@ impl Reach {
         destination: Option<&Target>,
         forbidden: &Forbidden,
     ) -> GrantDecision {
-        let (at, how, remedy) = match self.judge(operation, target, destination) {
-            Ok(by) => match self.mounted(operation, target, destination) {
-                None => return GrantDecision::Allowed { by },
-                Some((at, how)) => (at, how, Remedy::Never(how.kept_by().to_owned())),
+        let (place, how, remedy) = match self.judge(operation, target, destination) {
+            Ok(grantors) => match self.mounted(operation, target, destination) {
+                None => return GrantDecision::Allowed { by: grantors },
+                Some((place, how)) => (place, how, Remedy::Never(how.kept_by().to_owned())),
             },
             Err(lack) => (
                 lack.at,
@@ -313,7 +313,7 @@ impl Reach {
             ),
         };
         GrantDecision::Refused(GrantRefusal {
-            at: at.path().to_owned(),
+            at: place.path().to_owned(),
             how,
             remedy,
         })
@@ -339,7 +339,7 @@ impl Reach {
         destination: Option<&'a Target>,
     ) -> Result<Vec<Grantor>, Lack<'a>> {
         let needs = needs(operation, target, destination);
-        let refer = FileRights::of(&[FileRight::Refer]);
+        let refer = FileRights::new(&[FileRight::Refer]);
         // Every ruleset refuses moving a file to another directory unless it is allowed, whether the right is handled
         // or not.
         let checked = self.handled.and(refer);
@@ -352,16 +352,24 @@ impl Reach {
             .filter(|(_, lacking)| !lacking.is_empty())
             .collect();
         // Missing rights other than `Refer` come first: the kernel returns EACCES for them, and EXDEV for `Refer`.
-        if let Some(&(at, rights)) = lacks
+        if let Some(&(place, rights)) = lacks
             .iter()
             .find(|(_, lacking)| !lacking.without(refer).is_empty())
         {
             let how = How::NotGranted(rights);
-            return Err(Lack { at, how, lacks });
+            return Err(Lack {
+                at: place,
+                how,
+                lacks,
+            });
         }
-        if let Some(&(at, rights)) = lacks.first() {
+        if let Some(&(place, rights)) = lacks.first() {
             let how = How::NotBetween(rights);
-            return Err(Lack { at, how, lacks });
+            return Err(Lack {
+                at: place,
+                how,
+                lacks,
+            });
         }
         if let Some(destination) = destination
             && target.parent.path() != destination.parent.path()
@@ -382,19 +390,19 @@ impl Reach {
                 });
             }
         }
-        let mut by: Vec<Grantor> = Vec::new();
+        let mut grantors: Vec<Grantor> = Vec::new();
         for (place, rights) in needs {
             let useful = |granted: &&GrantedPath| {
                 let allowed = granted.rights.allowed();
                 !allowed.common(rights).common(self.handled).is_empty()
             };
             for granted in self.holding(place).filter(useful) {
-                if !by.contains(&granted.by) {
-                    by.push(granted.by.clone());
+                if !grantors.contains(&granted.by) {
+                    grantors.push(granted.by.clone());
                 }
             }
         }
-        Ok(by)
+        Ok(grantors)
     }
 }
 
@@ -451,7 +459,7 @@ impl How {
     const fn kept_by(self) -> &'static str {
         match self {
             Self::Hidden => {
-                "`files.hidden` has its name; a profile with the part `project-secrets` allows it"
+                "`files.hidden` has its name; use a profile with the part `project-secrets`"
             }
             Self::MountPoint
             | Self::NotBetween(_)
@@ -466,24 +474,24 @@ impl How {
 
 impl fmt::Display for GrantRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.at.display();
+        let place = self.at.display();
         match self.how {
-            How::Hidden => write!(f, "`{at}` is hidden"),
-            How::MountPoint => write!(f, "`{at}` is mounted for the hook and keeps its name"),
-            How::OtherMount => write!(f, "`{at}` is of another mount for the hook"),
-            How::ReadOnly => write!(f, "`{at}` stays read-only"),
+            How::Hidden => write!(f, "`{place}` is hidden"),
+            How::MountPoint => write!(f, "`{place}` is mounted for the hook and keeps its name"),
+            How::OtherMount => write!(f, "`{place}` is of another mount for the hook"),
+            How::ReadOnly => write!(f, "`{place}` stays read-only"),
             How::NotBetween(rights) if rights.has(FileRight::Refer) => {
-                write!(f, "no grant lets a hook {} at `{at}`", words(rights))
+                write!(f, "no grant lets a hook {} at `{place}`", words(rights))
             }
             How::NotBetween(rights) => {
                 write!(
                     f,
-                    "at `{at}` a hook could {}, and not where it lies now",
+                    "at `{place}` a hook could {}, and not where it lies now",
                     words(rights)
                 )
             }
             How::NotGranted(rights) => {
-                write!(f, "no grant lets a hook {} at `{at}`", words(rights))
+                write!(f, "no grant lets a hook {} at `{place}`", words(rights))
             }
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<
                 }
                 break;
             }
-            let is_directory = FileKind::at(&path, false) == FileKind::Directory;
+            let is_directory = FileKind::from_path(&path, false) == FileKind::Directory;
             let keep = match below == kept.below || !is_directory {
                 false => Keep::Name,
                 true => Keep::Unchanged,
@@ -88,19 +88,20 @@ impl Reach {
         target: &'a Target,
         destination: Option<&'a Target>,
     ) -> Option<(&'a Located, How)> {
-        let of = |place: &Located| {
+        let mount_of = |place: &Located| {
             let mut holding = self.mounts.iter().rev();
             holding.find(|mount| mount.place.holds(place))
         };
-        let is_hidden = |place: &&Located| of(place).is_some_and(|it| it.keep == Keep::Hidden);
+        let is_hidden =
+            |place: &&Located| mount_of(place).is_some_and(|it| it.keep == Keep::Hidden);
         let opened = match operation {
             Operation::Create | Operation::Link | Operation::Remove | Operation::Rename => None,
             Operation::Execute | Operation::List | Operation::Read | Operation::Write => {
                 Some(&target.object)
             }
         };
-        if let Some(at) = opened.filter(is_hidden) {
-            return Some((at, How::Hidden));
+        if let Some(place) = opened.filter(is_hidden) {
+            return Some((place, How::Hidden));
         }
         let names: Vec<&Target> = match operation {
             Operation::Execute | Operation::List | Operation::Read => return None,
@@ -114,24 +115,24 @@ impl Reach {
             changed.push(&target.object);
         }
         let is_kept =
-            |place: &&Located| of(place).is_some_and(|mount| mount.keep >= Keep::Unchanged);
-        if let Some(at) = changed.into_iter().find(is_kept) {
-            return Some((at, How::ReadOnly));
+            |place: &&Located| mount_of(place).is_some_and(|mount| mount.keep >= Keep::Unchanged);
+        if let Some(place) = changed.into_iter().find(is_kept) {
+            return Some((place, How::ReadOnly));
         }
         let is_point = |place: &&Located| {
             let mut mounts = self.mounts.iter();
             mounts.any(|mount| mount.place.path() == place.path())
         };
-        if let Some(at) = names.iter().map(|name| &name.object).find(is_point) {
-            return Some((at, How::MountPoint));
+        if let Some(place) = names.iter().map(|name| &name.object).find(is_point) {
+            return Some((place, How::MountPoint));
         }
-        let beside = &destination?.parent;
-        let place = |place: &Located| of(place).map(|mount| mount.place.path());
+        let parent = &destination?.parent;
+        let place = |place: &Located| mount_of(place).map(|mount| mount.place.path());
         // A link is made from the file itself, which may be a mount point.
         let from = match operation == Operation::Link {
             true => &target.object,
             false => &target.parent,
         };
-        (place(from) != place(beside)).then_some((beside, How::OtherMount))
+        (place(from) != place(parent)).then_some((parent, How::OtherMount))
     }
 }

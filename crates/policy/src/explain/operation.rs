@@ -87,13 +87,13 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    pub(super) fn at(path: &Path, follow: bool) -> Self {
+    pub(super) fn from_path(path: &Path, follow: bool) -> Self {
         let metadata = if follow {
             fs::metadata(path)
         } else {
             fs::symlink_metadata(path)
         };
-        let of = match metadata {
+        let file_type = match metadata {
             Ok(metadata) => metadata.file_type(),
             Err(error)
                 if matches!(
@@ -105,11 +105,11 @@ impl FileKind {
             }
             Err(_) => return Self::Unknown,
         };
-        if of.is_dir() {
+        if file_type.is_dir() {
             Self::Directory
-        } else if of.is_symlink() {
+        } else if file_type.is_symlink() {
             Self::Link
-        } else if of.is_file() {
+        } else if file_type.is_file() {
             Self::File
         } else {
             Self::Special
@@ -119,10 +119,10 @@ impl FileKind {
     /// Returns the rights to give one of this kind a new name in a directory. No grant has those for special files.
     pub(super) const fn made_by(self) -> FileRights {
         match self {
-            Self::Directory => FileRights::of(&[FileRight::MakeDirectory]),
-            Self::File | Self::Missing | Self::Unknown => FileRights::of(&[FileRight::MakeFile]),
-            Self::Link => FileRights::of(&[FileRight::MakeLink]),
-            Self::Special => FileRights::of(&[
+            Self::Directory => FileRights::new(&[FileRight::MakeDirectory]),
+            Self::File | Self::Missing | Self::Unknown => FileRights::new(&[FileRight::MakeFile]),
+            Self::Link => FileRights::new(&[FileRight::MakeLink]),
+            Self::Special => FileRights::new(&[
                 FileRight::MakeBlock,
                 FileRight::MakeChar,
                 FileRight::MakeFifo,
@@ -134,8 +134,8 @@ impl FileKind {
     /// Returns the right to take one of this kind away from a directory.
     fn removed_by(self) -> FileRights {
         match self == Self::Directory {
-            true => FileRights::of(&[FileRight::RemoveDirectory]),
-            false => FileRights::of(&[FileRight::RemoveFile]),
+            true => FileRights::new(&[FileRight::RemoveDirectory]),
+            false => FileRights::new(&[FileRight::RemoveFile]),
         }
     }
 }
@@ -182,7 +182,7 @@ impl Target {
         };
         match object.and_then(|object| Ok((object.parent()?, object))) {
             Ok((parent, object)) => Self {
-                kind: FileKind::at(object.path(), follow),
+                kind: FileKind::from_path(object.path(), follow),
                 object,
                 parent,
             },
@@ -212,39 +212,45 @@ pub(super) fn needs<'a>(
     target: &'a Target,
     destination: Option<&'a Target>,
 ) -> Vec<(&'a Located, FileRights)> {
-    let at = |place, rights: &[FileRight]| vec![(place, FileRights::of(rights))];
+    let needs = |place, rights: &[FileRight]| vec![(place, FileRights::new(rights))];
     let (object, parent) = (&target.object, &target.parent);
     let make: &[FileRight] = &[FileRight::MakeFile, FileRight::WriteFile];
     match operation {
-        Operation::Create => at(parent, make),
+        Operation::Create => needs(parent, make),
         // The kernel also opens a program for reading.
-        Operation::Execute => at(object, &[FileRight::Execute, FileRight::ReadFile]),
+        Operation::Execute => needs(object, &[FileRight::Execute, FileRight::ReadFile]),
         Operation::Link => between(target, destination.unwrap_or(target), false),
-        Operation::Read if target.kind != FileKind::Directory => at(object, &[FileRight::ReadFile]),
-        Operation::List | Operation::Read => at(object, &[FileRight::ReadDirectory]),
+        Operation::Read if target.kind != FileKind::Directory => {
+            needs(object, &[FileRight::ReadFile])
+        }
+        Operation::List | Operation::Read => needs(object, &[FileRight::ReadDirectory]),
         Operation::Remove => vec![(parent, target.kind.removed_by())],
         Operation::Rename => between(target, destination.unwrap_or(target), true),
-        Operation::Write if target.kind == FileKind::Missing => at(parent, make),
-        Operation::Write => at(object, &[FileRight::WriteFile]),
+        Operation::Write if target.kind == FileKind::Missing => needs(parent, make),
+        Operation::Write => needs(object, &[FileRight::WriteFile]),
     }
 }
 
 /// Returns the rights for renaming or linking a file, within a directory or across two.
-fn between<'a>(from: &'a Target, to: &'a Target, removes: bool) -> Vec<(&'a Located, FileRights)> {
+fn between<'a>(
+    from: &'a Target,
+    destination: &'a Target,
+    removes: bool,
+) -> Vec<(&'a Located, FileRights)> {
     let mut source = FileRights::default();
     let mut goal = from.kind.made_by();
     if removes {
         source = from.kind.removed_by();
-        if to.kind != FileKind::Missing {
-            goal = goal.and(to.kind.removed_by());
+        if destination.kind != FileKind::Missing {
+            goal = goal.and(destination.kind.removed_by());
         }
     }
-    if from.parent.path() == to.parent.path() {
+    if from.parent.path() == destination.parent.path() {
         return vec![(&from.parent, source.and(goal))];
     }
-    let refer = FileRights::of(&[FileRight::Refer]);
+    let refer = FileRights::new(&[FileRight::Refer]);
     vec![
         (&from.parent, source.and(refer)),
-        (&to.parent, goal.and(refer)),
+        (&destination.parent, goal.and(refer)),
     ]
 }

@@ -64,18 +64,18 @@ impl Reach {
         let never = |why: &str| Remedy::Never(why.to_owned());
         if lack.lacks.is_empty() {
             return never(
-                "what is moved or linked may not lie where more can be done with it; copy it",
+                "a file may not be moved or linked to a place where more can be done with it; copy it",
             );
         }
         if matches!(lack.how, How::NotBetween(_)) && !self.handled.has(FileRight::Refer) {
-            return never("this kernel's Landlock allows it to nobody; copy it");
+            return never("this kernel's Landlock never allows it; copy it");
         }
         if operation == Operation::Write
             && target.kind == FileKind::Missing
             && target.parent.exists()
         {
             // A grant of a file created before the start is smaller than one of the directory in which to create it.
-            let lacking = FileRights::of(&[FileRight::WriteFile]);
+            let lacking = FileRights::new(&[FileRight::WriteFile]);
             let found = self.grants_for(vec![(&target.object, lacking)], &target.object, forbidden);
             if let Ok((_, grants)) = found {
                 return Remedy::Grants(grants);
@@ -138,8 +138,8 @@ impl Reach {
     ) -> Result<(GrantSpec, GrantedPath), Remedy> {
         // Creating a file needs a directory that exists. A file to be read can be named before it exists, and one that
         // cannot be examined from here may exist.
-        let there = |path: &&Path| is_object || path.try_exists().unwrap_or(true);
-        let path = place.path().ancestors().find(there);
+        let exists = |path: &&Path| is_object || path.try_exists().unwrap_or(true);
+        let path = place.path().ancestors().find(exists);
         let path = path.unwrap_or(place.path());
         if let Some(why) = ungrantable(path) {
             return Err(Remedy::Never(format!(
@@ -147,14 +147,14 @@ impl Reach {
                 path.display()
             )));
         }
-        if let Ok(Some(own)) = forbidden.reached_by(path) {
+        if let Ok(Some(forbidden_path)) = forbidden.reached_by(path) {
             return Err(Remedy::Never(format!(
-                "`{}` can never be granted: it reaches the daemon's own `{}`",
+                "`{}` can never be granted: the path reaches the daemon's own `{}`",
                 path.display(),
-                own.display()
+                forbidden_path.display()
             )));
         }
-        let kind = FileKind::at(path, true);
+        let kind = FileKind::from_path(path, true);
         let is_directory = match kind {
             FileKind::Directory => true,
             FileKind::Missing | FileKind::Unknown => {
@@ -167,13 +167,13 @@ impl Reach {
             |grant: &&GrantSpec| matches!(&grant.place, GrantPlace::Path(of) if of == path);
         let before = self.files.named.iter().filter(is_same);
         let wanted = before.fold(lacking, |wanted, grant| {
-            wanted.and(Rights::of(grant.access, is_directory).allowed())
+            wanted.and(Rights::for_access(grant.access, is_directory).allowed())
         });
         let enough = SMALLEST_FIRST.into_iter().find(|&access| {
-            let given = Rights::of(access, is_directory).allowed();
+            let allowed = Rights::for_access(access, is_directory).allowed();
             // A file to write is granted as a file; on a directory it would be refused when it is opened.
             (access != Access::WriteFile || !is_directory)
-                && wanted.common(self.handled).without(given).is_empty()
+                && wanted.common(self.handled).without(allowed).is_empty()
         });
         let access = enough.ok_or_else(|| {
             let words = words(lacking);
@@ -189,7 +189,7 @@ impl Reach {
         let granted = GrantedPath {
             by: Grantor::Profile(grant.clone()),
             place: Located::find(path).unwrap_or_else(|_| Located::imagined(path)),
-            rights: Rights::of(access, is_directory),
+            rights: Rights::for_access(access, is_directory),
         };
         Ok((grant, granted))
     }

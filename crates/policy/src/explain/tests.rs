@@ -2,7 +2,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use super::*;
 
-const ALL: FileRights = FileRights::of(&FileRight::ALL);
+const ALL: FileRights = FileRights::new(&FileRight::ALL);
 
 /// A directory with a file, a directory, and a link to the latter.
 struct Ground(tempfile::TempDir);
@@ -60,7 +60,7 @@ fn decide(reach: &Reach, operation: Operation, path: &Path) -> GrantDecision {
 
 fn remedy(decision: GrantDecision) -> String {
     match decision {
-        GrantDecision::Allowed { by } => format!("allowed by {by:?}"),
+        GrantDecision::Allowed { by: grantors } => format!("allowed by {grantors:?}"),
         GrantDecision::Refused(refused) => refused.remedy.to_string(),
     }
 }
@@ -165,31 +165,36 @@ fn the_smallest_grant_is_on_as_little_as_can_be_named() {
         ),
         (Operation::Read, "alias/file", grant("granted/file", "read")),
     ] {
-        let told = remedy(decide(&nothing, operation, &ground.path(path)));
-        assert_eq!(told, expected, "{operation:?} {path}");
+        let text = remedy(decide(&nothing, operation, &ground.path(path)));
+        assert_eq!(text, expected, "{operation:?} {path}");
     }
-    let told = remedy(decide(
+    let text = remedy(decide(
         &nothing,
         Operation::Read,
         Path::new("/proc/1/environ"),
     ));
     assert!(
-        told.starts_with("nothing can: `/proc/1/environ` can never be granted"),
-        "{told}"
+        text.starts_with("nothing can: `/proc/1/environ` can never be granted"),
+        "{text}"
     );
-    let told = remedy(decide(&nothing, Operation::Create, Path::new("/not-there")));
+    let text = remedy(decide(&nothing, Operation::Create, Path::new("/not-there")));
     assert!(
-        told.starts_with("nothing can: `/` can never be granted"),
-        "{told}"
+        text.starts_with("nothing can: `/` can never be granted"),
+        "{text}"
     );
     let fifo = ground.path("granted/fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let from = Target::locate(Operation::Rename, &fifo);
-    let to = Target::destination(&ground.path("other/fifo"));
-    let told = remedy(nothing.decide(Operation::Rename, &from, Some(&to), &Forbidden::default()));
+    let destination = Target::destination(&ground.path("other/fifo"));
+    let text = remedy(nothing.decide(
+        Operation::Rename,
+        &from,
+        Some(&destination),
+        &Forbidden::default(),
+    ));
     assert!(
-        told.starts_with("nothing can: no profile lets a hook make"),
-        "{told}"
+        text.starts_with("nothing can: no profile lets a hook make"),
+        "{text}"
     );
 }
 
@@ -204,7 +209,12 @@ fn no_grant_tells_apart_what_one_operation_stands_for() {
         Access::Write,
         Access::WriteFile,
     ];
-    let grants = accesses.map(|access| [Rights::of(access, true), Rights::of(access, false)]);
+    let grants = accesses.map(|access| {
+        [
+            Rights::for_access(access, true),
+            Rights::for_access(access, false),
+        ]
+    });
     let alike: [&[FileRight]; 2] = [
         &[
             MakeDirectory,
@@ -231,25 +241,25 @@ fn no_grant_tells_apart_what_one_operation_stands_for() {
 fn the_grant_that_is_named_is_enough_and_keeps_the_rules_for_profiles() {
     let ground = Ground::new();
     let below = files(vec![ground.grant("granted/below", Access::Execute)], vec![]);
-    let told = remedy(decide(
+    let text = remedy(decide(
         &reach(&below),
         Operation::Create,
         &ground.path("granted/new"),
     ));
     assert!(
-        told.starts_with("nothing can: no profile that grants"),
-        "{told}"
+        text.starts_with("nothing can: no profile that grants"),
+        "{text}"
     );
 
     let named = vec![ground.grant("granted", Access::Execute)];
-    let told = remedy(decide(
+    let text = remedy(decide(
         &reach(&files(vec![], named)),
         Operation::Create,
         &ground.path("granted/new"),
     ));
     let path = ground.path("granted");
     assert_eq!(
-        told,
+        text,
         format!("files.named = [{{ path = {path:?}, access = \"write\" }}]")
     );
 
@@ -293,8 +303,8 @@ fn what_is_the_daemons_own_is_never_suggested() {
     let target = Target::locate(Operation::Read, &ground.path("other/file"));
     let decision = reach(&files(vec![], vec![])).decide(Operation::Read, &target, None, &forbidden);
 
-    let told = remedy(decision);
-    assert!(told.contains("the daemon's own"), "{told}");
+    let text = remedy(decision);
+    assert!(text.contains("the daemon's own"), "{text}");
 }
 
 #[test]
@@ -302,10 +312,15 @@ fn a_move_that_gains_rights_is_refused_and_one_that_loses_some_is_not() {
     let ground = Ground::new();
     let all = files(vec![], vec![ground.grant("granted", Access::Write)]);
     let reach = reach(&all).with_scratch(&ground.path("other"));
-    let decide = |from: &str, to: &str| {
+    let decide = |from: &str, destination: &str| {
         let from = Target::locate(Operation::Rename, &ground.path(from));
-        let to = Target::destination(&ground.path(to));
-        reach.decide(Operation::Rename, &from, Some(&to), &Forbidden::default())
+        let destination = Target::destination(&ground.path(destination));
+        reach.decide(
+            Operation::Rename,
+            &from,
+            Some(&destination),
+            &Forbidden::default(),
+        )
     };
 
     // A writable grant executes, the scratch directory does not.
@@ -318,7 +333,7 @@ fn a_move_that_gains_rights_is_refused_and_one_that_loses_some_is_not() {
     };
     assert_eq!(
         refused.how,
-        How::NotBetween(FileRights::of(&[FileRight::Execute]))
+        How::NotBetween(FileRights::new(&[FileRight::Execute]))
     );
 }
 
@@ -351,16 +366,22 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
         unchanged: Vec::new(),
     };
     let reach = Reach::locate(&files, Some(&workspace), ALL).unwrap();
-    let decide = |operation: Operation, path: &str, to: Option<&str>| {
+    let decide = |operation: Operation, path: &str, destination: Option<&str>| {
         let target = Target::locate(operation, &workspace.join(path));
-        let to = to.map(|to| Target::destination(&workspace.join(to)));
-        match reach.decide(operation, &target, to.as_ref(), &Forbidden::default()) {
+        let destination =
+            destination.map(|destination| Target::destination(&workspace.join(destination)));
+        match reach.decide(
+            operation,
+            &target,
+            destination.as_ref(),
+            &Forbidden::default(),
+        ) {
             GrantDecision::Allowed { .. } => None,
             GrantDecision::Refused(refused) => Some(refused.how),
         }
     };
     use Operation::{Create, Link, Read, Remove, Rename, Write};
-    for (operation, path, to, expected) in [
+    for (operation, path, destination, expected) in [
         (Write, ".git/config", None, Some(How::ReadOnly)),
         (Write, ".git/hooks/sample", None, Some(How::ReadOnly)),
         (Create, ".git/hooks/new", None, Some(How::ReadOnly)),
@@ -392,9 +413,9 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
         (Write, "file", None, None),
     ] {
         assert_eq!(
-            decide(operation, path, to),
+            decide(operation, path, destination),
             expected,
-            "{operation:?} {path} {to:?}"
+            "{operation:?} {path} {destination:?}"
         );
     }
 }
@@ -424,7 +445,7 @@ fn what_is_hidden_is_opened_in_no_way_and_keeps_its_name() {
     };
     let reach = Reach::locate(&files, Some(&workspace), ALL).unwrap();
     use Operation::{Create, Execute, List, Read, Remove, Rename, Write};
-    for (operation, path, to, expected) in [
+    for (operation, path, destination, expected) in [
         (Read, "a/.env", None, Some(How::Hidden)),
         (Write, "a/.env", None, Some(How::Hidden)),
         (Execute, "a/vault/token", None, Some(How::Hidden)),
@@ -439,8 +460,14 @@ fn what_is_hidden_is_opened_in_no_way_and_keeps_its_name() {
         (List, "a", None, None),
     ] {
         let target = Target::locate(operation, &workspace.join(path));
-        let to = to.map(|to| Target::destination(&workspace.join(to)));
-        let how = match reach.decide(operation, &target, to.as_ref(), &Forbidden::default()) {
+        let destination =
+            destination.map(|destination| Target::destination(&workspace.join(destination)));
+        let how = match reach.decide(
+            operation,
+            &target,
+            destination.as_ref(),
+            &Forbidden::default(),
+        ) {
             GrantDecision::Allowed { .. } => None,
             GrantDecision::Refused(refused) => Some(refused.how),
         };

@@ -20,8 +20,11 @@ pub struct Use {
 impl Use {
     /// Returns the resolved paths.
     pub fn places(&self) -> impl Iterator<Item = &Path> {
-        let to = self.destination.iter();
-        [&self.target].into_iter().chain(to).map(Target::path)
+        let destination = self.destination.iter();
+        [&self.target]
+            .into_iter()
+            .chain(destination)
+            .map(Target::path)
     }
 
     /// Returns whether any of the paths lies below a directory.

@@ -55,8 +55,8 @@ impl<'a> Bindings<'a> {
 ///
 /// # Errors
 ///
-/// Fails if the profile needs a workspace or source and none is bound, the bound one cannot be granted, the request
-/// exceeds the profile, or a read-only grant would be below a writable one.
+/// Fails if the profile needs a workspace or source and none is bound, or the bound one cannot be granted. Fails also if the
+/// request exceeds the profile, or a read-only grant would be below a writable one.
 pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<Policy, Widened> {
     let granted = bind(policy, bound)?;
 
@@ -122,16 +122,16 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
     if !narrow.read.is_empty() || !narrow.write.is_empty() {
         check_below_writable(&narrowed.files, "narrow.read")?;
     }
-    if let Some(asked) = narrow.output_bytes {
-        if asked > policy.limits.output_bytes {
+    if let Some(bytes) = narrow.output_bytes {
+        if bytes > policy.limits.output_bytes {
             let (allowed, profile) = (policy.limits.output_bytes, policy.name.clone());
             return Err(Widened::Output {
                 allowed,
-                asked,
+                asked: bytes,
                 profile,
             });
         }
-        narrowed.limits.output_bytes = asked;
+        narrowed.limits.output_bytes = bytes;
     }
     if !narrow.egress.is_empty() {
         narrowed.egress = Arc::new(kept_hosts(policy, &narrow.egress)?);
@@ -166,8 +166,8 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
 }
 
 /// Returns the rules of a request, each of which lies inside one of the policy's.
-fn kept_hosts(policy: &Policy, asked: &[String]) -> Result<EgressRules, Widened> {
-    let kept = asked.iter().enumerate().map(|(index, text)| {
+fn kept_hosts(policy: &Policy, requested: &[String]) -> Result<EgressRules, Widened> {
+    let kept = requested.iter().enumerate().map(|(index, text)| {
         let rule: Egress = text.parse().map_err(|problem| Widened::NoRule {
             field: format!("narrow.egress[{index}]"),
             problem,
@@ -228,8 +228,8 @@ fn bind_cache(policy: &mut Policy, all: &Path, cache: &Path) {
 pub enum Widened {
     /// A read-only grant would lie below a writable one.
     #[error(
-        "`{field}` leaves `{inner}` read-only below the writable `{outer}`: grants add up, so it could be written all the \
-         same; choose paths that do not contain each other"
+        "`{field}` leaves `{inner}` read-only below the writable `{outer}`, which allows writing it; choose paths that \
+         do not contain each other"
     )]
     BelowWritable {
         /// The field of the request.
@@ -436,10 +436,10 @@ fn pick(
     policy: &Policy,
     granted: &[GrantSpec],
     list: List,
-    asked: &[PathBuf],
+    requested: &[PathBuf],
 ) -> Result<Vec<GrantSpec>, Widened> {
     let mut picked = Vec::new();
-    for (index, path) in asked.iter().enumerate() {
+    for (index, path) in requested.iter().enumerate() {
         let outside = || Widened::Path {
             field: format!("{}[{index}]", list.field()),
             grants: list.grants(),

@@ -76,12 +76,12 @@ fn where_a_workspace_is_withheld_all_grants_but_those_of_it_stay() {
         // Nothing of a workspace is left to keep, so that no mount is needed for it.
         assert!(!narrowed.files.keep(), "{name}");
         // A path of the place is not to be had by asking for it.
-        let asked = Narrow {
+        let request = Narrow {
             read: vec!["/w/file".into()],
             ..Narrow::default()
         };
         assert!(matches!(
-            narrow(&base, withheld, &asked),
+            narrow(&base, withheld, &request),
             Err(Widened::Path { .. })
         ));
     }
@@ -481,7 +481,7 @@ proptest! {
 
         for grant in &narrowed.files.named {
             let GrantPlace::Path(path) = &grant.place else { panic!("{grant:?} is not bound") };
-            // Every use of every path, not grant by grant: this must hold for what the kernel is told in the end.
+            // Every use of every path, not grant by grant: this must hold for the kernel's rules in the end.
             for below in ["", "a", "a/b", "b"] {
                 let file = path.join(below);
                 let allowed = uses(&policy.files.named, bound, &file);

@@ -20,7 +20,7 @@ use crate::{
     transcripts,
 };
 
-/// Names that profiles with a network hide where they do not say which.
+/// Names that profiles with a network hide by default.
 const HIDDEN_ONLINE: [&str; 11] = [
     "*.jks",
     "*.key",
@@ -152,7 +152,7 @@ impl FilesSection {
         patterns.collect::<Result<_, _>>().map(Some)
     }
 
-    pub(super) fn over(mut self, parent: Self) -> Self {
+    pub(super) fn with_parent(mut self, parent: Self) -> Self {
         self.hidden = self.hidden.or(parent.hidden);
         let named: BTreeSet<String> = self.named.iter().map(|grant| grant.0.to_string()).collect();
         let system: BTreeSet<String> = self
@@ -183,7 +183,7 @@ impl FilesSection {
         self
     }
 
-    /// Resolves the grants; those below an unbound reference are dropped.
+    /// Resolves the grants, and drops the ones below an unbound reference.
     pub(super) fn resolve(
         self,
         references: &References,
@@ -203,7 +203,7 @@ impl FilesSection {
         system.sort_by(|a, b| a.place.cmp(&b.place));
         let mut read_only: Vec<_> = self.read_only.into_iter().map(|path| path.0).collect();
         read_only.sort();
-        // Of two paths that differ only in the last slash, the one with it is kept: it is the more specific.
+        // Of two paths that differ only in the last slash, the one with it is kept, which is more specific.
         read_only.dedup_by(|later, kept| {
             let same = later.below == kept.below;
             kept.directory |= same && later.directory;
@@ -268,7 +268,7 @@ impl FilesSection {
     }
 }
 
-/// Returns the names that profiles with a network hide where they do not say which, sorted.
+/// Returns the names that profiles with a network hide by default, sorted.
 fn hidden_online() -> Vec<NamePattern> {
     let patterns = HIDDEN_ONLINE.into_iter().map(NamePattern::parse);
     patterns
@@ -378,8 +378,8 @@ impl TryFrom<String> for ReadOnlyPath {
     fn try_from(text: String) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` must be a path below `{WORKSPACE}` without `.`, `..`, `//` and other references; with a slash at the end \
-                 it is a directory"
+                "`{text}` must be a path below `{WORKSPACE}` without `.`, `..`, `//` and other references; end directories with a \
+                 slash"
             )
         };
         let rest = text.strip_prefix(WORKSPACE).ok_or_else(wrong)?;
@@ -436,8 +436,8 @@ impl GrantEntry {
         let place = match self.spot {
             GrantSpot::Elsewhere(place) => place,
             GrantSpot::Below(reference, below) => {
-                let of = references.place(reference)?;
-                GrantPlace::Path(of.components().chain(below.components()).collect())
+                let base = references.place(reference)?;
+                GrantPlace::Path(base.components().chain(below.components()).collect())
             }
         };
         Some(GrantSpec {
@@ -515,7 +515,7 @@ impl TryFrom<NamedEntry> for NamedGrant {
             }),
             (None, Some(_)) if !entry.access.is_read_only() => {
                 return Err(format!(
-                    "`{}` is granted to be written; of a source only \"read\" and \"execute\" can be granted",
+                    "`{}` is a writable grant of a source; use access \"read\" or \"execute\"",
                     entry.path
                 ));
             }
@@ -533,7 +533,7 @@ impl TryFrom<NamedEntry> for NamedGrant {
         };
         if entry.create && entry.access != Access::WriteFile {
             return Err(format!(
-                "`{}` has `create`, which makes a file; only a grant with access \"write-file\" can have it",
+                "`{}` has `create`, which makes a file; use it only with access \"write-file\"",
                 entry.path
             ));
         }
@@ -697,13 +697,13 @@ pub fn grantable(text: &str) -> Result<PathBuf, String> {
 pub(crate) fn ungrantable(path: &Path) -> Option<&'static str> {
     let is = |other: &str| path == Path::new(other);
     if is("/") {
-        Some("it holds everything; name what is needed")
+        Some("everything lies below it; name what is needed")
     } else if path.starts_with("/proc") || path.starts_with("/sys") {
-        Some("it shows and steers other processes and the kernel")
+        Some("its files show and steer other processes and the kernel")
     } else if is("/dev") {
-        Some("it holds every device; name those that are needed")
+        Some("every device lies below it; name the ones that are needed")
     } else if is("/run") {
-        Some("it holds the sockets of every service; name what is needed")
+        Some("the sockets of every service lie below it; name what is needed")
     } else {
         None
     }

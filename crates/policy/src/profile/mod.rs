@@ -1,8 +1,7 @@
 //! Profile files: format, inheritance, and the rules for a resolved profile.
 //!
-//! A file starts from its parent: a single value replaces the parent's; lists add to the parent's, and a grant on a
-//! path that the parent also grants replaces that grant. This module only handles text; [`super::registry`] reads
-//! directories.
+//! A file starts from its parent: a single value replaces the parent's; lists add to the parent's. A grant on a path that
+//! the parent also grants replaces that grant. This module only handles text; [`super::registry`] reads directories.
 
 pub(super) mod grants;
 pub(crate) mod references;
@@ -108,7 +107,7 @@ pub struct ProfileFile {
     /// Resource limits.
     #[serde(default)]
     limits: LimitsSection,
-    /// What becomes of what it printed, on its way to the caller.
+    /// Treatment of a hook's output, on its way to the caller.
     // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[serde(default, skip_serializing_if = "OutputSection::is_silent")]
     output: OutputSection,
@@ -142,7 +141,7 @@ impl ProfileFile {
         if file.part && file.extends.is_some() {
             return Err(broken(
                 "extends",
-                "stands in a part, which is put on top of whatever profile names it; leave it out",
+                "stands in a part, which is put on top of any profile that names it; leave it out",
             ));
         }
         once("extends", file.extends().iter().cloned())?;
@@ -169,16 +168,16 @@ impl ProfileFile {
     }
 
     /// Puts this file on top of its parent.
-    pub(super) fn over(self, parent: Self) -> Self {
+    pub(super) fn with_parent(self, parent: Self) -> Self {
         Self {
-            axes: self.axes.over(parent.axes),
+            axes: self.axes.with_parent(parent.axes),
             description: self.description,
             egress: [parent.egress, self.egress].concat(),
-            environment: self.environment.over(parent.environment),
+            environment: self.environment.with_parent(parent.environment),
             extends: None,
-            files: self.files.over(parent.files),
+            files: self.files.with_parent(parent.files),
             granted_by: self.granted_by.or(parent.granted_by),
-            limits: self.limits.over(parent.limits),
+            limits: self.limits.with_parent(parent.limits),
             metadata: self.metadata.or(parent.metadata),
             network: self.network.or(parent.network),
             notify: self.notify.or(parent.notify),
@@ -189,7 +188,7 @@ impl ProfileFile {
             requests: [parent.requests, self.requests].concat(),
             spawn: self.spawn.or(parent.spawn),
             state: self.state.or(parent.state),
-            time: self.time.over(parent.time),
+            time: self.time.with_parent(parent.time),
             view: self.view.or(parent.view),
             warm: self.warm.or(parent.warm),
             working_dir: self.working_dir.or(parent.working_dir),
@@ -206,7 +205,7 @@ impl ProfileFile {
             "" => {
                 return Err(broken(
                     "description",
-                    "is blank; say in one line what the profile is for",
+                    "is blank; write in one line what the profile is for",
                 ));
             }
             text if text.contains(char::is_control) => {
@@ -293,7 +292,7 @@ impl ProfileFile {
 
 impl From<&Policy> for ProfileFile {
     fn from(policy: &Policy) -> Self {
-        let of = |demand| {
+        let axes_with = |demand| {
             policy
                 .demands
                 .iter()
@@ -305,8 +304,8 @@ impl From<&Policy> for ProfileFile {
         let is_named = policy.network == Network::Named;
         Self {
             axes: AxesSection {
-                required: of(Demand::Required),
-                wanted: of(Demand::Wanted),
+                required: axes_with(Demand::Required),
+                wanted: axes_with(Demand::Wanted),
             },
             description: policy.description.clone(),
             egress: policy.egress.allowed.clone(),
@@ -383,8 +382,8 @@ impl Policy {
 pub enum ProfileCause {
     /// A read-only grant lies below a writable one.
     #[error(
-        "`files` grants `{inner}` read-only below the writable `{outer}`: grants add up, so it could be written all the \
-         same; leave one of them out or move it"
+        "`files` grants `{inner}` read-only below the writable `{outer}`, which allows writing it; leave one of them \
+         out or move it"
     )]
     BelowWritable {
         /// The read-only grant.
@@ -443,7 +442,7 @@ pub enum ProfileCause {
         rule: String,
     },
     /// The text is not TOML.
-    #[error("it is not TOML")]
+    #[error("the file is not TOML")]
     Syntax(#[source] Box<toml::de::Error>),
     /// A name under `extends` is a part instead of a profile, or the reverse.
     #[error("`extends` names `{name}`, which {problem}")]
@@ -459,7 +458,7 @@ pub enum ProfileCause {
     )]
     UnknownParent(String),
     /// The file cannot be read.
-    #[error("it cannot be read")]
+    #[error("the file cannot be read")]
     Unreadable(#[from] std::io::Error),
 }
 
@@ -481,7 +480,7 @@ impl ProfileCause {
             | Self::Rule { .. }
             | Self::UnknownParent(_) => return None,
         };
-        // The parser draws the line, and says in which tables it stands.
+        // The parser draws the line, and names the tables that hold it.
         let is_drawn = |line: &str| {
             line.is_empty()
                 || line.starts_with("TOML parse error")
@@ -559,7 +558,7 @@ impl AxesSection {
     }
 
     /// Removes from the parent's list each axis that a child names.
-    fn over(mut self, parent: Self) -> Self {
+    fn with_parent(mut self, parent: Self) -> Self {
         let mine: BTreeSet<Axis> = self.required.iter().chain(&self.wanted).copied().collect();
         self.required.extend(
             parent
@@ -633,17 +632,17 @@ enum Home {
 }
 
 impl EnvironmentSection {
-    fn over(self, mut parent: Self) -> Self {
+    fn with_parent(self, mut parent: Self) -> Self {
         parent.allow.extend(self.allow);
         parent.caller_path = self.caller_path.or(parent.caller_path);
         parent.home = self.home.or(parent.home);
         parent.path.extend(self.path);
-        for (set, own) in [
+        for (set, added) in [
             (&mut parent.set, self.set),
             (&mut parent.without_network, self.without_network),
         ] {
             set.retain(|name, _| !self.unset.contains(name));
-            set.extend(own);
+            set.extend(added);
         }
         parent
     }
@@ -687,7 +686,7 @@ impl EnvironmentSection {
             if variable::is_closed(name) {
                 return Err(broken(
                     key(),
-                    "is not for profiles to set: it decides what code is loaded, or the daemon sets it",
+                    "is not for profiles to set, as it decides what code is loaded, or the daemon sets it",
                 ));
             }
             if value.contains('\0') {
@@ -711,7 +710,7 @@ impl EnvironmentSection {
         if path.is_empty() {
             return Err(broken(
                 "environment.path",
-                "is empty; programs must be found somewhere, `/usr/bin` for example",
+                "is empty; add a directory with programs, `/usr/bin` for example",
             ));
         }
         self.allow.sort();
@@ -769,7 +768,7 @@ struct LimitsSection {
 }
 
 impl LimitsSection {
-    fn over(self, parent: Self) -> Self {
+    fn with_parent(self, parent: Self) -> Self {
         Self {
             address_space: self.address_space.or(parent.address_space),
             cpus: self.cpus.or(parent.cpus),
@@ -823,14 +822,14 @@ impl LimitsSection {
         if limits.address_space == Some(0) {
             return Err(broken(
                 "limits.address_space",
-                "is 0, with which nothing starts; \"none\" means no limit",
+                "is 0, with which nothing starts; use \"none\" for no limit",
             ));
         }
         if limits.memory.is_some_and(|bytes| bytes < MIN_MEMORY) {
             return Err(broken(
                 "limits.memory",
                 format!(
-                    "is below {}, which a container needs before its hook begins; \"none\" means no limit",
+                    "is below {}, which a container needs before its hook begins; use \"none\" for no limit",
                     Size(MIN_MEMORY)
                 ),
             ));
@@ -890,7 +889,7 @@ fn egress_rules(
     allowed.sort();
     allowed.dedup();
     for rule in &requests {
-        if let Some(other) = requests::beside(&allowed, rule) {
+        if let Some(other) = requests::unlimited_rule(&allowed, rule) {
             let rule = format!(
                 "has `{other}`, by which a hook would reach the host of `{rule}` without these limits; take one of them out"
             );
@@ -945,7 +944,7 @@ fn scratch_limits(
     let (least, most) = (ScratchLimits::MIN_BYTES, ScratchLimits::MAX_BYTES);
     if !(least..=most).contains(&bytes) {
         let rule = format!(
-            "is not between {} and {}; \"none\" means no limit",
+            "is not between {} and {}; use \"none\" for no limit",
             Size(least),
             Size(most)
         );
@@ -986,7 +985,7 @@ struct TimeSection {
 }
 
 impl TimeSection {
-    fn over(self, parent: Self) -> Self {
+    fn with_parent(self, parent: Self) -> Self {
         Self {
             default: self.default.or(parent.default),
             maximum: self.maximum.or(parent.maximum),
@@ -997,7 +996,10 @@ impl TimeSection {
         let default = self.default.ok_or(ProfileCause::Missing("time.default"))?;
         let maximum = self.maximum.ok_or(ProfileCause::Missing("time.maximum"))?;
         if default.0.is_zero() {
-            return Err(broken("time.default", "is zero; every hook would time out"));
+            return Err(broken(
+                "time.default",
+                "is zero, with which every hook would time out",
+            ));
         }
         if default.0 > maximum.0 {
             let rule = format!(
@@ -1039,8 +1041,9 @@ const MOST_CONNECTIONS: u32 = 4096;
 /// The most interpreters that wait for one command.
 const MOST_WARM: u32 = 8;
 
-/// The first process of a container counts as well. And of another hook what the kernel uses until its program is executed: until then
-/// it shares the daemon's memory, and a process that is killed for want of memory takes all with it that share its own.
+/// The first process of a container counts as well. Of another hook, the kernel's memory counts until its program is executed.
+/// Until then the hook shares the daemon's memory, and a process that is killed for lack of memory takes all with it that share
+/// its memory.
 const MIN_MEMORY: u64 = 16 * 1024 * 1024;
 #[cfg(test)]
 mod tests;

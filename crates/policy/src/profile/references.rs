@@ -112,10 +112,10 @@ pub(crate) fn never_of_home(below: &Path, read_only: bool) -> Option<&'static st
         list.any(|never| below.starts_with(&never) || never.starts_with(&below))
     };
     if is_in(&SECRETS) {
-        Some("it is, holds or lies in what keeps keys, tokens or sessions")
+        Some("the path is, holds or lies in what keeps keys, tokens or sessions")
     } else if !read_only && is_in(&RUN_LATER) {
         Some(
-            "it is, holds or lies in what shells, tools or agents of the user run or obey, unconfined",
+            "the path is, holds or lies in what shells, tools or agents of the user run or obey, unconfined",
         )
     } else {
         None

@@ -13,7 +13,7 @@ spawn = "threads"
 working_dir = "scratch"
 [axes]
 required = ["read", "write", "execute", "network", "spawn", "ipc", "devices", "environment", "output", "time"]
-wanted = ["metadata", "memory", "pids", "cpu"]
+wanted=["metadata","memory","pids","cpu"]
 [environment]
 path = ["/usr/bin"]
 allow = ["HOOK_*"]
@@ -99,7 +99,7 @@ fn a_whole_profile_becomes_a_policy() {
 
 #[test]
 fn a_broken_rule_is_refused_with_key_and_rule() {
-    // What to replace in `WHOLE`, by what, and what the error must say.
+    // Part of `WHOLE`, its replacement, and parts of the error.
     let cases = [
         (
             "metadata = \"keep\"",
@@ -256,7 +256,7 @@ fn a_broken_rule_is_refused_with_key_and_rule() {
             &[
                 "files.named[1]",
                 "`create`",
-                "only a grant with access \"write-file\"",
+                "use it only with access \"write-file\"",
             ],
         ),
         (
@@ -457,7 +457,7 @@ fn a_scratch_directory_has_the_nearest_limits_and_no_number_of_files_without_a_s
         let parent = WHOLE.replace("tasks = 64", &format!("tasks = 64\n{parent}"));
         let child = format!("description = \"a child\"\nextends = \"parent\"\n[limits]\n{child}");
         let file = ProfileFile::parse(&child).unwrap();
-        let file = file.over(ProfileFile::parse(&parent).unwrap());
+        let file = file.with_parent(ProfileFile::parse(&parent).unwrap());
         let policy = file.resolve(name(), &References::default()).unwrap();
         // As it is written back, it is the same profile.
         let again = ProfileFile::parse(&policy.to_toml()).unwrap();
@@ -511,7 +511,7 @@ fn a_child_replaces_values_and_adds_to_lists() {
 
     let file = ProfileFile::parse(child)
         .unwrap()
-        .over(ProfileFile::parse(WHOLE).unwrap());
+        .with_parent(ProfileFile::parse(WHOLE).unwrap());
     let policy = file.resolve(name(), &References::default()).unwrap();
 
     assert_eq!(policy.description, "a child");
@@ -596,7 +596,7 @@ fn a_profile_that_redacts_hands_that_on_and_one_that_is_silent_keeps_its_digest(
     let child = |text: &str| {
         let file = ProfileFile::parse(&format!("description = \"a child\"\n{text}")).unwrap();
         let name = ProfileName::parse("child").unwrap();
-        file.over(parent())
+        file.with_parent(parent())
             .resolve(name, &References::default())
             .unwrap()
             .redact_output

@@ -119,7 +119,7 @@ impl Registry {
             // A part lacks keys: to validate it, it is put on top of a complete profile.
             if file.is_part() {
                 let whole = find(BASE, &read, &errors)?;
-                file = file.over(inherit(whole, &read, &errors)?.0);
+                file = file.with_parent(inherit(whole, &read, &errors)?.0);
             }
             let mut policy = Policy {
                 line,
@@ -438,7 +438,7 @@ fn inherit(
             if !part.file.is_part() {
                 return Err(ProfileCause::Parent {
                     name: name.clone(),
-                    problem: "is a profile; only the first can be one, the others are parts",
+                    problem: "is a profile; name parts after the first name",
                 });
             }
             layers.push(&part.file);
@@ -463,11 +463,14 @@ fn inherit(
     let names = line.iter().map(|source| source.name.clone()).collect();
     let mut layers = layers.into_iter().rev().cloned();
     let base = layers.next().unwrap_or_else(|| source.file.clone());
-    Ok((layers.fold(base, |parent, child| child.over(parent)), names))
+    Ok((
+        layers.fold(base, |parent, child| child.with_parent(parent)),
+        names,
+    ))
 }
 
-/// Checks that no grant reaches a forbidden path. Those that `yielding` names are left out where they do. Profiles have most
-/// grants in common: `reached` has what the file system said of those that were checked.
+/// Checks that no grant reaches a forbidden path. Grants that `yielding` names are left out where they do. Profiles have most
+/// grants in common: `reached` has the results of the grants that were checked.
 fn check_grants(
     policy: &mut Policy,
     forbidden: &Forbidden,
@@ -489,7 +492,7 @@ fn check_grants(
                 tracing::warn!(
                     grant = %grant.place,
                     leads_to = %forbidden.display(),
-                    "a shipped grant is left out: it leads to the daemon's own; remove the link"
+                    "a shipped grant is left out, as it leads to the daemon's own; remove the link"
                 );
             }
             reached.insert(grant.place.clone(), found.map(Path::to_owned));
@@ -526,7 +529,7 @@ fn read_dir(
     let metadata = fs::symlink_metadata(dir).map_err(|error| failed(error.into()))?;
     if !metadata.is_dir() {
         return Err(failed(ProfileCause::Insecure(
-            "it is not a directory, or a link to one; name the directory itself",
+            "the path is not a directory, or is a link to one; name the directory itself",
         )));
     }
     check_owner(&metadata).map_err(failed)?;
@@ -553,7 +556,7 @@ fn read_dir(
     Ok(sources)
 }
 
-/// Reads a file that only root and the effective user can write. It is opened once and checked through the descriptor
+/// Reads a file that only root and the effective user can write. The file is opened once and checked through the descriptor
 /// (TOCTOU).
 fn read_file(path: &Path) -> Result<String, ProfileCause> {
     // Without O_NONBLOCK, opening a named pipe would wait for a writer.
@@ -584,7 +587,7 @@ fn read_file(path: &Path) -> Result<String, ProfileCause> {
 fn check_owner(metadata: &Metadata) -> Result<(), ProfileCause> {
     if metadata.uid() != 0 && metadata.uid() != Uid::effective().as_raw() {
         return Err(ProfileCause::Insecure(
-            "it belongs to neither root nor the daemon's user; `chown` it",
+            "the owner is neither root nor the daemon's user; `chown` it",
         ));
     }
     if metadata.mode() & 0o022 != 0 {
@@ -597,7 +600,8 @@ fn check_owner(metadata: &Metadata) -> Result<(), ProfileCause> {
 
 /// Far more than any profile needs.
 const MAX_FILE: u64 = 1 << 20;
-const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
+const NOT_A_FILE: &str =
+    "the path is not a regular file, or is a link to one; put the file itself there";
 /// The shipped profile that extends nothing.
 const BASE: &str = "strict";
 const SHIPPED: [(&str, &str); 22] = [

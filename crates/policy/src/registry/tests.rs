@@ -75,7 +75,7 @@ fn every_shipped_profile_loads() {
 #[test]
 fn shipped_profiles_differ_from_strict_in_what_they_are_for() {
     let registry = Registry::builtin().unwrap();
-    let of = |name: &str| {
+    let settings = |name: &str| {
         let policy = find(&registry, name);
         let named: Vec<(String, Access)> = policy
             .files
@@ -99,7 +99,7 @@ fn shipped_profiles_differ_from_strict_in_what_they_are_for() {
     use {Access::*, GrantedBy::*, WorkingDir::*};
 
     assert_eq!(
-        of("strict"),
+        settings("strict"),
         (
             Spawn::Threads,
             Network::None,
@@ -110,7 +110,7 @@ fn shipped_profiles_differ_from_strict_in_what_they_are_for() {
         )
     );
     assert_eq!(
-        of("pipeline"),
+        settings("pipeline"),
         (
             Spawn::Processes,
             Network::None,
@@ -121,7 +121,7 @@ fn shipped_profiles_differ_from_strict_in_what_they_are_for() {
         )
     );
     assert_eq!(
-        of("workspace-ro"),
+        settings("workspace-ro"),
         (
             Spawn::Processes,
             Network::None,
@@ -132,7 +132,7 @@ fn shipped_profiles_differ_from_strict_in_what_they_are_for() {
         )
     );
     assert_eq!(
-        of("workspace-rw"),
+        settings("workspace-rw"),
         (
             Spawn::Processes,
             Network::None,
@@ -143,7 +143,7 @@ fn shipped_profiles_differ_from_strict_in_what_they_are_for() {
         )
     );
     assert_eq!(
-        of("network"),
+        settings("network"),
         (
             Spawn::Processes,
             Network::Outbound,
@@ -307,14 +307,14 @@ fn programs_that_fetch_are_offline_under_profiles_without_a_network_alone() {
 
 #[test]
 fn a_place_of_the_daemons_takes_a_shipped_grant_away_and_makes_an_operators_an_error() {
-    let own = [PathBuf::from("/opt/daemon/state")];
+    let forbidden = [PathBuf::from("/opt/daemon/state")];
     let grants = |registry: &Registry| {
         let policy = find(registry, "develop");
         let opt = GrantPlace::Path("/opt".into());
         policy.files.system.iter().any(|grant| grant.place == opt)
     };
     assert!(grants(&Registry::load(&[], &[], &ada()).unwrap()));
-    assert!(!grants(&Registry::load(&[], &own, &ada()).unwrap()));
+    assert!(!grants(&Registry::load(&[], &forbidden, &ada()).unwrap()));
 
     // By a link of the home, too.
     let home = tempfile::tempdir().unwrap();
@@ -339,7 +339,7 @@ fn a_place_of_the_daemons_takes_a_shipped_grant_away_and_makes_an_operators_an_e
         "p.toml",
         "description = \"d\"\nextends = \"strict\"\nfiles.system = [{ path = \"/opt/daemon\", access = \"read\", optional = true }]",
     );
-    let error = Registry::load(&[dir.path()], &own, &ada()).unwrap_err();
+    let error = Registry::load(&[dir.path()], &forbidden, &ada()).unwrap_err();
     assert!(
         matches!(error.cause, ProfileCause::Forbidden { .. }),
         "{error:?}"
@@ -464,9 +464,9 @@ fn the_profile_of_posts_has_the_hosts_of_the_configuration() {
         "post.toml",
         "description = \"d\"\nextends = \"network\"\ngranted_by = \"operator\"",
     );
-    let mut own = dir.load().unwrap();
-    filled(&mut own, &hosts, true);
-    assert_eq!(reaches(&own), (Network::Outbound, Vec::new()));
+    let mut registry = dir.load().unwrap();
+    filled(&mut registry, &hosts, true);
+    assert_eq!(reaches(&registry), (Network::Outbound, Vec::new()));
 }
 
 #[test]
@@ -754,7 +754,11 @@ fn the_error_names_the_file() {
 #[test]
 fn a_broken_file_is_told_in_one_line_without_its_text() {
     for (text, line, cause) in [
-        ("description = \"d\"\nextends = [", 2, "it is not TOML"),
+        (
+            "description = \"d\"\nextends = [",
+            2,
+            "the file is not TOML",
+        ),
         ("description = \"d\"\nsecret = 7\n", 2, "secret"),
         ("description = \"d\"\nextends = \"none\"\n", 2, "`none`"),
         (

@@ -191,7 +191,7 @@ fn a_rule_is_shown_with_its_methods_url_and_the_name_of_its_secret() {
 fn another_rule_for_the_host_of_requests_is_found() {
     let found = |texts: &[&str]| {
         let allowed: Vec<_> = texts.iter().map(|it| it.parse().unwrap()).collect();
-        beside(&allowed, &api()).map(ToString::to_string)
+        unlimited_rule(&allowed, &api()).map(ToString::to_string)
     };
     let implied = "api.example.org:443 https";
     assert_eq!(

@@ -308,7 +308,7 @@ pub(crate) fn handled(landlock_abi: u32) -> FileRights {
     let handled: Vec<_> = rights
         .filter(|&right| known.contains(flag(right)))
         .collect();
-    FileRights::of(&handled)
+    FileRights::new(&handled)
 }
 
 /// Converts an ABI to the landlock crate's type. The number came from the kernel and is capped to the crate's newest.

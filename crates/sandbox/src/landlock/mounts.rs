@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Rights on the pseudo-terminals of a run with a view of its own.
-const TERMINALS: GrantedRights = GrantedRights::of(&[
+const TERMINALS: GrantedRights = GrantedRights::new(&[
     FileRight::IoctlDevice,
     FileRight::ReadDirectory,
     FileRight::ReadFile,

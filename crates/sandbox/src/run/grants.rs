@@ -289,7 +289,7 @@ impl KnownPlaces {
                     self.stays_above_the_floor(grant, &path, &place.real)?;
                     opened.push(OpenGrant {
                         path,
-                        rights: Rights::of(grant.access, place.is_directory),
+                        rights: Rights::for_access(grant.access, place.is_directory),
                         target: place.target,
                     });
                 }
@@ -307,7 +307,7 @@ impl KnownPlaces {
             let why = self.floor().forbids(path, &real, true);
             why.is_none().then(|| OpenGrant {
                 path: path.clone(),
-                rights: Rights::of(Access::Read, is_directory),
+                rights: Rights::for_access(Access::Read, is_directory),
                 target: Arc::new(target),
             })
         });
@@ -349,7 +349,7 @@ fn named_by_git(granted: &[OpenGrant]) -> Vec<OpenGrant> {
         let real = fs::read_link(format!("/proc/self/fd/{}", target.as_raw_fd())).ok()?;
         git_paths::is_open(home, &real).then_some(())?;
         Some(OpenGrant {
-            rights: Rights::of(access, is_directory),
+            rights: Rights::for_access(access, is_directory),
             path,
             target: Arc::new(target),
         })
@@ -447,7 +447,7 @@ fn open_one(
         }
         Ok((target, is_directory)) => Ok(Some(OpenGrant {
             path: path.clone(),
-            rights: Rights::of(grant.access, is_directory),
+            rights: Rights::for_access(grant.access, is_directory),
             target,
         })),
         Err(Errno::ENOENT | Errno::ENOTDIR)

@@ -103,13 +103,13 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
     sections.push(grant(
         "this program, which reports what it sees before it executes the program",
         named("WITNESS".to_owned(), places.witness)?,
-        Rights::of(Access::Execute, false),
+        Rights::for_access(Access::Execute, false),
         policy.metadata,
     ));
     sections.push(grant(
         "the program",
         named("PROGRAM".to_owned(), places.program)?,
-        Rights::of(Access::Execute, false),
+        Rights::for_access(Access::Execute, false),
         policy.metadata,
     ));
     sections.push(grant(

@@ -5,7 +5,7 @@
 
 use crate::{Verdict, plain};
 
-/// Names of a caller and its host, as the system has them. Those unknown to the system are absent.
+/// Names of a caller and its host, as the system has them. Names unknown to the system are absent.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CallerNames {
     /// The user's full name.

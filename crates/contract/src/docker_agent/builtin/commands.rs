@@ -1,7 +1,7 @@
 //! Classifies shell commands by their words.
 //!
 //! This is no shell parser: a command counts as dangerous wherever its words occur, and as harmless only where it is
-//! nothing but one known program with plain arguments. Everything between is unknown. It is no confinement: a command
+//! nothing but one known program with plain arguments. Everything between is unknown. This is no confinement: commands
 //! can be hidden from it.
 
 use std::str::SplitWhitespace;
@@ -19,7 +19,7 @@ pub(super) enum Class {
 
 /// A destructive operation and the words that identify it.
 ///
-/// The first of `words` is the program, the others stand behind it in this order with anything between. Those that start
+/// The first of `words` is the program, the others stand behind it in this order with anything between. Words that start
 /// with `-` are options and stand anywhere behind it, letters also among others (`-rf` has `-r`). A word that ends in `*` is
 /// a prefix, and `|` separates alternatives, of which the first gives the name.
 #[derive(Debug, PartialEq)]
@@ -68,10 +68,10 @@ impl Operation {
             return false;
         };
         // Words after a later occurrence also come after the first one.
-        let Some(at) = words.iter().position(|word| is_program(program, word)) else {
+        let Some(position) = words.iter().position(|word| is_program(program, word)) else {
             return false;
         };
-        let behind = &words[at + 1..];
+        let behind = &words[position + 1..];
         let mut rest = behind.iter();
         wanted.all(|wanted| {
             if wanted.starts_with('-') && wanted != "--" {

@@ -48,7 +48,7 @@ impl LargeResult {
         let plural = if lines == 1 { "" } else { "s" };
         let end = end(&self.text);
         Json::text(&format!(
-            "Tool call result was too large ({bytes} bytes in {lines} line{plural}; limits {BYTES} bytes and {LINES} lines). {place}\n\n\
+            "Tool call result was too large ({bytes} bytes in {lines} line{plural}, limits {BYTES} bytes and {LINES} lines). {place}\n\n\
              Showing the last {LINES} lines (up to {BYTES} bytes):\n\n{end}"
         ))
     }
@@ -59,7 +59,7 @@ fn end(text: &str) -> &str {
     // The line break at the very end opens no further line.
     let body = text.strip_suffix('\n').unwrap_or(text);
     let lines = body.rmatch_indices('\n').nth(LINES - 1);
-    let by_lines = lines.map_or(0, |(at, _)| at + 1);
+    let by_lines = lines.map_or(0, |(position, _)| position + 1);
     let mut start = by_lines.max(text.len().saturating_sub(BYTES));
     while !text.is_char_boundary(start) {
         start += 1;

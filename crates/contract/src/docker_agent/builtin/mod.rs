@@ -30,7 +30,7 @@ pub enum Builtin {
     AddDate,
     /// Adds the user's and the host's name to the model's context.
     AddUserInfo,
-    /// Stops the agent after so many calls of the model.
+    /// Stops the agent after this number of calls of the model.
     MaxIterations(NonZeroU64),
     /// Redacts secrets in tool input, messages and tool output.
     RedactSecrets,
@@ -65,10 +65,10 @@ pub const SERVED: [&str; 12] = [
 
 /// The names of docker-agent's other built-in hooks, each with the reason why it is not supported.
 pub const NOT_SERVED: [(&str, &str); 4] = [
-    ("add_context", "it renders Go templates"),
-    ("http_post", "it opens a connection"),
-    ("snapshot", "it writes files"),
-    ("unload", "it opens a connection"),
+    ("add_context", "renders Go templates"),
+    ("http_post", "opens a connection"),
+    ("snapshot", "writes files"),
+    ("unload", "opens a connection"),
 ];
 
 impl Builtin {
@@ -196,8 +196,11 @@ pub fn shorthand(flag: &str) -> Option<Vec<(&'static str, Action)>> {
 
 fn not_served(name: &str) -> InvalidField {
     let why = NOT_SERVED.iter().find(|(known, _)| *known == name);
-    let why = why.map_or("there is none of that name", |(_, why)| why);
+    let why = why.map_or_else(
+        || "is unknown".to_owned(),
+        |(_, why)| format!("is not served, as it {why}"),
+    );
     let served = SERVED.join(", ");
-    let problem = format!("`{name}` is not served: {why}; served are {served}");
+    let problem = format!("`{name}` {why}; use one of {served}");
     InvalidField::new("builtin", problem)
 }

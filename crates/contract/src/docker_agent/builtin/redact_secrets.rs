@@ -24,7 +24,7 @@ pub(super) fn verdict(point: &str, event: &Members<'_>) -> Verdict {
     }
 }
 
-/// Redacts members of a tool's input. Those without a secret are left as they are, unnamed.
+/// Redacts members of a tool's input. Members without a secret are left as they are, unnamed.
 fn input(event: &Members<'_>) -> Verdict {
     let input = event.last("tool_input");
     let members = input.and_then(|input| Members::parse_at_any_depth(input.get()).ok());
@@ -77,5 +77,5 @@ fn output(event: &Members<'_>) -> Verdict {
 fn redacted(value: &RawValue, opaque: &[&str]) -> Option<Json> {
     let text = redacted_json(value.get(), opaque)?;
     let value = RawValue::from_string(text).ok()?;
-    Some(Json::of(&value))
+    Some(Json::from_raw(&value))
 }

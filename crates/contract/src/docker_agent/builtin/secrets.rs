@@ -177,16 +177,16 @@ fn spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     for regex in candidates
         .iter()
-        .filter_map(|at| prepared.patterns[*at].as_ref())
+        .filter_map(|index| prepared.patterns[*index].as_ref())
     {
-        let mut at = 0;
-        while let Some(found) = regex.captures_at(text, at) {
+        let mut position = 0;
+        while let Some(found) = regex.captures_at(text, position) {
             let Some(secret) = found.name("secret").or_else(|| found.get(0)) else {
                 break;
             };
             spans.push(secret.range());
             // The text after the secret may be the context of the next one.
-            at = secret.end();
+            position = secret.end();
         }
     }
     spans

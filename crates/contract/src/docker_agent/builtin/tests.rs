@@ -55,9 +55,9 @@ fn what_is_served_parses_and_names_itself() {
     for name in SERVED {
         let args = usual(name);
         let action = action(name, args).unwrap();
-        let (known, own, points) = action.as_builtin().unwrap();
+        let (known, arguments, points) = action.as_builtin().unwrap();
         assert_eq!(known, name);
-        assert_eq!(own, args);
+        assert_eq!(arguments, args);
         assert!(!points.is_empty());
         assert!(NOT_SERVED.iter().all(|(other, _)| *other != name));
     }
@@ -69,7 +69,7 @@ fn what_is_not_served_is_named_with_the_reason() {
         (
             "snapshot",
             &[][..],
-            "`snapshot` is not served: it writes files; served are",
+            "`snapshot` is not served, as it writes files; use one of",
         ),
         (
             "add_user_info",
@@ -79,9 +79,9 @@ fn what_is_not_served_is_named_with_the_reason() {
         (
             "add_Date",
             &[],
-            "there is none of that name; served are add_date,",
+            "`add_Date` is unknown; use one of add_date,",
         ),
-        ("", &[], "there is none of that name"),
+        ("", &[], "`` is unknown; use one of"),
         ("add_date", &["x"], "`add_date` takes no arguments"),
         (
             "safer_shell",
@@ -215,8 +215,8 @@ fn calls_beyond_the_limit_are_blocked() {
             (decision, warnings),
             "{event}"
         );
-        let by = (decision == Decision::Block).then_some(BlockedBy::Decision);
-        assert_eq!(verdict.blocked_by, by);
+        let blocked_by = (decision == Decision::Block).then_some(BlockedBy::Decision);
+        assert_eq!(verdict.blocked_by, blocked_by);
     }
     assert_eq!(
         run(&limit, "before_llm_call", r#"{"iteration":4}"#).reason,
@@ -233,7 +233,7 @@ fn limited(event: &Value) -> Option<String> {
 
 #[test]
 fn results_that_are_too_long_lose_their_beginning() {
-    let of = |response: &str| limited(&json!({ "tool_response": response }));
+    let cut = |response: &str| limited(&json!({ "tool_response": response }));
     let lines = |count: usize| "x\n".repeat(count);
     for short in [
         String::new(),
@@ -241,21 +241,21 @@ fn results_that_are_too_long_lose_their_beginning() {
         lines(2000),
         format!("{}x", lines(1999)),
     ] {
-        assert_eq!(of(&short), None, "{} bytes", short.len());
+        assert_eq!(cut(&short), None, "{} bytes", short.len());
     }
     let tail = |text: &str| text.split_once(":\n\n").unwrap().1.to_owned();
-    let long = of(&"ab".repeat(25_601)).unwrap();
-    let notice = "Tool call result was too large (51202 bytes in 1 line; limits 51200 bytes and 2000 lines). The full result is not stored; narrow \
+    let long = cut(&"ab".repeat(25_601)).unwrap();
+    let notice = "Tool call result was too large (51202 bytes in 1 line, limits 51200 bytes and 2000 lines). The full result is not stored; narrow \
                   the tool query to get the part you need.\n\nShowing the last 2000 lines (up to 51200 bytes):\n\nab";
     assert!(long.starts_with(notice), "{}", &long[..300]);
     assert_eq!(tail(&long).len(), 51_200);
-    let many = of(&lines(2001)).unwrap();
+    let many = cut(&lines(2001)).unwrap();
     assert!(many.contains("(4002 bytes in 2001 lines; "), "{many}");
     assert_eq!(tail(&many), lines(2000));
     let unended = format!("first\n{}x", lines(1999));
-    assert_eq!(tail(&of(&unended).unwrap()), unended["first\n".len()..]);
+    assert_eq!(tail(&cut(&unended).unwrap()), unended["first\n".len()..]);
     // No character is cut apart.
-    let wide = tail(&of(&format!("{}x", "€".repeat(20_000))).unwrap());
+    let wide = tail(&cut(&format!("{}x", "€".repeat(20_000))).unwrap());
     assert_eq!((wide.len(), wide.chars().next()), (51_199, Some('€')));
 }
 
@@ -277,7 +277,7 @@ fn only_results_without_a_bound_of_their_own_are_cut() {
     assert_eq!(limited(&json!({"tool_response": [long]})), None);
 }
 
-fn asked(input: &Value) -> Verdict {
+fn judged(input: &Value) -> Verdict {
     let event = json!({"tool_name": "shell", "tool_input": input}).to_string();
     run(&Builtin::SaferShell, "pre_tool_use", &event)
 }
@@ -360,7 +360,7 @@ fn commands_are_destructive_safe_or_unknown() {
 
 #[test]
 fn a_human_is_asked_about_what_is_not_known_to_read_only() {
-    let verdict = asked(&json!({"cmd": "docker volume rm data", "cwd": "."}));
+    let verdict = judged(&json!({"cmd": "docker volume rm data", "cwd": "."}));
     let reason = "Command matches destructive operation: docker volume rm";
     assert_eq!(
         (verdict.decision, &*verdict.reason),
@@ -376,14 +376,14 @@ fn a_human_is_asked_about_what_is_not_known_to_read_only() {
         json!({}),
         json!([]),
     ] {
-        let verdict = asked(&unknown);
+        let verdict = judged(&unknown);
         assert_eq!(verdict.decision, Decision::Ask);
         assert_eq!(
             verdict.metadata.unwrap().as_str(),
             r#"{"blast_radius":"unknown","reason":"Shell command requires safer-mode confirmation."}"#
         );
     }
-    assert_eq!(asked(&json!({"cmd": "ls"})), Verdict::default());
+    assert_eq!(judged(&json!({"cmd": "ls"})), Verdict::default());
     let other = r#"{"tool_name":"write","tool_input":{"cmd":"rm -rf /"}}"#;
     assert_eq!(
         run(&Builtin::SaferShell, "pre_tool_use", other),
@@ -393,45 +393,50 @@ fn a_human_is_asked_about_what_is_not_known_to_read_only() {
 
 /// Generates one secret of each kind, whole, or between the words that identify it.
 fn secrets() -> Vec<(&'static str, String, &'static str)> {
-    let of = |count: usize| "a1B2c3D4e5".repeat(20)[..count].to_owned();
+    let letters = |count: usize| "a1B2c3D4e5".repeat(20)[..count].to_owned();
     let hex = |count: usize| "0a1b2c3d4e".repeat(20)[..count].to_owned();
     let whole = |secret: String| ("", secret, "");
     vec![
         whole("AKIAQ3EGSPD7J2K4L5M6".to_owned()),
-        ("aws_secret_access_key = \"", of(40), "\""),
-        ("AccountKey=", format!("{}==", of(86)), ";"),
-        whole(format!("AIza{}", of(35))),
-        whole(format!("ghp_{}", of(36))),
-        whole(format!("github_pat_{}_{}", of(22), of(59))),
-        whole(format!("glpat-{}", of(20))),
-        whole(format!("dckr_pat_{}", of(27))),
-        whole(format!("npm_{}", of(36))),
-        whole(format!("sk-ant-api03-{}", of(95))),
-        whole(format!("sk-proj-{}", of(48))),
+        ("aws_secret_access_key = \"", letters(40), "\""),
+        ("AccountKey=", format!("{}==", letters(86)), ";"),
+        whole(format!("AIza{}", letters(35))),
+        whole(format!("ghp_{}", letters(36))),
+        whole(format!("github_pat_{}_{}", letters(22), letters(59))),
+        whole(format!("glpat-{}", letters(20))),
+        whole(format!("dckr_pat_{}", letters(27))),
+        whole(format!("npm_{}", letters(36))),
+        whole(format!("sk-ant-api03-{}", letters(95))),
+        whole(format!("sk-proj-{}", letters(48))),
         ("DEEPSEEK_API_KEY: ", format!("sk-{}", hex(32)), "\n"),
-        whole(format!("hf_{}", of(34))),
-        whole(format!("sk_live_{}", of(24))),
-        whole(format!("xoxb-{}", of(40))),
-        ("https://hooks.slack.com/services/", of(44), " "),
-        whole(format!("SG.{}.{}", of(22), of(43))),
+        whole(format!("hf_{}", letters(34))),
+        whole(format!("sk_live_{}", letters(24))),
+        whole(format!("xoxb-{}", letters(40))),
+        ("https://hooks.slack.com/services/", letters(44), " "),
+        whole(format!("SG.{}.{}", letters(22), letters(43))),
         ("MAILGUN_KEY='", format!("key-{}", hex(32)), "'"),
-        whole(format!("hvs.{}", of(90))),
-        whole(format!("lin_api_{}", of(40))),
+        whole(format!("hvs.{}", letters(90))),
+        whole(format!("lin_api_{}", letters(40))),
         ("postgres://app:", "p4ss-w0rd".to_owned(), "@db:5432/x"),
-        whole(format!("eyJ{}.eyJ{}.{}", of(20), of(30), of(43))),
+        whole(format!(
+            "eyJ{}.eyJ{}.{}",
+            letters(20),
+            letters(30),
+            letters(43)
+        )),
         (
             "-----BEGIN RSA PRIVATE KEY-----",
-            format!("\n{}\n  {}\n", of(64), of(64)),
+            format!("\n{}\n  {}\n", letters(64), letters(64)),
             "-----END RSA PRIVATE KEY-----",
         ),
         (
             "-----BEGIN PRIVATE KEY-----",
-            format!("\\n{}\\n{}", of(64), of(64)),
+            format!("\\n{}\\n{}", letters(64), letters(64)),
             "",
         ),
         (
             "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00FF",
-            format!("\n\n{}\n", of(64)),
+            format!("\n\n{}\n", letters(64)),
             "-----END EC PRIVATE KEY-----",
         ),
     ]
@@ -548,17 +553,17 @@ fn messages_are_rewritten_but_for_what_is_signed_or_an_image() {
 #[test]
 fn tool_output_is_rewritten_where_it_is_a_text() {
     let key = format!("ghp_{}", "x".repeat(36));
-    let at = |response: Value| {
+    let transformed = |response: Value| {
         let event = json!({ "tool_response": response }).to_string();
         run(&Builtin::RedactSecrets, "tool_response_transform", &event)
     };
-    let verdict = at(json!(format!("{{\"token\": \"{key}\"}}")));
+    let verdict = transformed(json!(format!("{{\"token\": \"{key}\"}}")));
     assert_eq!(
         text(verdict.updated_output.as_ref()),
         "{\"token\": \"[REDACTED]\"}"
     );
-    assert_eq!(at(json!("fine")), Verdict::default());
-    let structured = at(json!({"token": key}));
+    assert_eq!(transformed(json!("fine")), Verdict::default());
+    let structured = transformed(json!({"token": key}));
     assert_eq!(
         (structured.updated_output, structured.warnings.len()),
         (None, 1)

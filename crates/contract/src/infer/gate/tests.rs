@@ -73,7 +73,7 @@ fn an_entry_names_a_program_where_all_that_it_lets_through_begins_with_a_word_it
         assert!(allowed(command, &[entry]), "{command} | {entry}");
         assert!(names(command, &list(entry), None), "{command} | {entry}");
     }
-    // All of them are let through, and say nothing of the program.
+    // All of them are let through, and name no program.
     for entry in [
         ".*",
         "(.*)",
@@ -99,7 +99,7 @@ fn an_entry_names_a_program_where_all_that_it_lets_through_begins_with_a_word_it
         assert!(allowed(command, &[entry]), "{command} | {entry}");
         assert!(!names(command, &list(entry), None), "{command} | {entry}");
     }
-    // What the gate refuses is named by nothing.
+    // Commands that the gate refuses are named by no entry.
     for (command, entry) in [
         ("ls x; rm y", "ls .*"),
         ("ls $(rm y)", "ls .*"),

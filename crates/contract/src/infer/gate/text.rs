@@ -11,7 +11,7 @@ pub(super) enum Place {
     Double,
     /// A quote mark, which is no part of a word.
     Mark,
-    /// After a backslash or between single quotes: it is literal.
+    /// After a backslash or between single quotes, and so literal.
     Plain,
 }
 
@@ -140,14 +140,16 @@ impl Text {
 
     /// Returns whether it is more than one command.
     pub(super) fn is_several(&self) -> bool {
-        let bare = |at: Option<usize>| {
-            let (c, place) = *self.chars.get(at?)?;
+        let bare = |index: Option<usize>| {
+            let (c, place) = *self.chars.get(index?)?;
             (place == Place::Bare).then_some(c)
         };
-        let ends_one = |at: usize| match bare(Some(at)) {
+        let ends_one = |index: usize| match bare(Some(index)) {
             Some(';' | '|' | '\n' | '\r') => true,
-            // It is part of a redirection in `&>` and `>&`.
-            Some('&') => bare(Some(at + 1)) != Some('>') && bare(at.checked_sub(1)) != Some('>'),
+            // A part of a redirection in `&>` and `>&`.
+            Some('&') => {
+                bare(Some(index + 1)) != Some('>') && bare(index.checked_sub(1)) != Some('>')
+            }
             _ => false,
         };
         self.comment_is_broken || (0..self.chars.len()).any(ends_one)
@@ -176,8 +178,8 @@ impl Text {
     /// Removes a trailing redirection that discards output or sends it where other output goes.
     pub(super) fn strip_redirection(&mut self) -> bool {
         self.trim_end();
-        let is_bare = |at: usize, is: fn(char) -> bool| {
-            let found = self.chars.get(at);
+        let is_bare = |index: usize, is: fn(char) -> bool| {
+            let found = self.chars.get(index);
             found.is_some_and(|(c, place)| *place == Place::Bare && is(*c))
         };
         let Some(arrow) = self
@@ -192,8 +194,9 @@ impl Text {
             return false;
         }
         let target: String = behind.iter().map(|(c, _)| *c).collect();
-        let copies = target.strip_prefix('&').is_some_and(|to| {
-            to == "-" || (!to.is_empty() && to.bytes().all(|byte| byte.is_ascii_digit()))
+        let copies = target.strip_prefix('&').is_some_and(|descriptor| {
+            descriptor == "-"
+                || (!descriptor.is_empty() && descriptor.bytes().all(|byte| byte.is_ascii_digit()))
         });
         if !copies && target.trim_start() != "/dev/null" {
             return false;
@@ -207,7 +210,7 @@ impl Text {
             }
         }
         let digits = (0..start).rev();
-        let digits = digits.take_while(|&at| is_bare(at, |c| c.is_ascii_digit()));
+        let digits = digits.take_while(|&index| is_bare(index, |c| c.is_ascii_digit()));
         let first = start - digits.count();
         // Digits at the end of a word belong to the word and are no descriptor.
         if first == 0 || is_bare(first - 1, |c| c.is_ascii_whitespace()) {

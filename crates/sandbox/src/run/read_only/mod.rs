@@ -676,7 +676,7 @@ impl Kept {
             };
             Ok(OpenGrant {
                 path: self.workspace.join(below),
-                rights: Rights::of(access, is_directory),
+                rights: Rights::for_access(access, is_directory),
                 target,
             })
         });
