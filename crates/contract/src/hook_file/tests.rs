@@ -126,7 +126,7 @@ fn a_point_that_may_be_misspelt_is_warned_of() {
     assert!(warnings("reyn", composed).is_empty());
     let claude =
         r#"{"hooks": {"PreToolUsed": [{"hooks": [{"type": "command", "command": "a"}]}]}}"#;
-    assert!(warnings("claude_code", claude)[0].contains("`PreToolUsed` is not known"));
+    assert!(warnings("claude_code", claude)[0].contains("`PreToolUsed` is unknown"));
     for matcher in ["{server: 123}", "{'': x}"] {
         let text = format!("hooks:\n- {{on: file_changed, shell_exec: ls, matcher: {matcher}}}\n");
         let warned = warnings("reyn", &text);

@@ -13,7 +13,9 @@ spawn = "threads"
 working_dir = "scratch"
 [axes]
 required = ["read", "write", "execute", "network", "spawn", "ipc", "devices", "environment", "output", "time"]
-wanted=["metadata","memory","pids","cpu"]
+wanted=[
+    "metadata", "memory", "pids", "cpu",
+]
 [environment]
 path = ["/usr/bin"]
 allow = ["HOOK_*"]

@@ -250,7 +250,7 @@ fn results_that_are_too_long_lose_their_beginning() {
     assert!(long.starts_with(notice), "{}", &long[..300]);
     assert_eq!(tail(&long).len(), 51_200);
     let many = cut(&lines(2001)).unwrap();
-    assert!(many.contains("(4002 bytes in 2001 lines; "), "{many}");
+    assert!(many.contains("(4002 bytes in 2001 lines, "), "{many}");
     assert_eq!(tail(&many), lines(2000));
     let unended = format!("first\n{}x", lines(1999));
     assert_eq!(tail(&cut(&unended).unwrap()), unended["first\n".len()..]);
