@@ -38,21 +38,21 @@ static SPEECH: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// Phrases in the place of a noun of the field, which is the second of each pair.
 const FIELD: &[(&str, &str)] = &[
-    ("so many", "number of"),
-    ("so long", "duration"),
-    ("none that there is", "unknown"),
-    ("all there may be", "maximum"),
-    ("turned away", "rejected"),
-    ("asked again", "retried"),
-    ("ask again", "retry"),
-    ("a balancer", "a load balancer"),
-    ("the balancer", "the load balancer"),
-    ("system call", "syscall"),
-    ("may not ask", "not an allowed caller"),
-    ("is none of", "is not one of"),
-    ("thrown away", "discarded"),
+    (r"so\smany", "number of"),
+    (r"so\slong", "duration"),
+    (r"none\sthat\sthere\sis", "unknown"),
+    (r"all\sthere\smay\sbe", "maximum"),
+    (r"turned\saway", "rejected"),
+    (r"asked\sagain", "retried"),
+    (r"ask\sagain", "retry"),
+    (r"a\sbalancer", "a load balancer"),
+    (r"the\sbalancer", "the load balancer"),
+    (r"system\scall", "syscall"),
+    (r"may\snot\sask", "not an allowed caller"),
+    (r"is\snone\sof", "is not one of"),
+    (r"thrown\saway", "discarded"),
 ];
-/// Names that say a relation and no thing.
+/// Names of relations, which name no thing.
 const RELATIONS: &[&str] = &[
     "asked", "at", "beside", "by", "come", "given", "here", "in_", "of", "off", "on", "over",
     "own", "said", "there", "to", "told", "under",
@@ -217,10 +217,16 @@ impl Reader<'_> {
                 .map_or(0, |(i, _)| i);
             self.breach(line, "verb of speech", &text[start..]);
         }
-        let lower = text.to_lowercase();
-        for (phrase, _noun) in FIELD {
-            if lower.contains(phrase) {
-                self.breach(line, "phrase for a noun of the field", phrase);
+        static PHRASES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+            let phrases = FIELD.iter();
+            phrases
+                .map(|(phrase, noun)| (Regex::new(&format!("(?i){phrase}")).unwrap(), *noun))
+                .collect()
+        });
+        for (phrase, noun) in &*PHRASES {
+            if let Some(found) = phrase.find(&text) {
+                let instead = format!("`{}` for `{noun}`", found.as_str());
+                self.breach(line, "phrase for a noun of the field", &instead);
             }
         }
         let program = ["src/", "crates/"]

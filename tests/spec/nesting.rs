@@ -400,7 +400,7 @@ fn known(table: &str) -> Known {
         let seen = Seen {
             happens: happens.to_owned(),
             keeping: keeping.to_owned(),
-            cause: cause.to_owned(),
+            cause: cause.trim_matches('"').to_owned(),
             fix: fix.to_owned(),
         };
         for one in [Who::Root, Who::User] {
@@ -415,7 +415,7 @@ fn known(table: &str) -> Known {
 /// Writes the table: known results of all places.
 fn table(known: &Known) -> String {
     let mut text = String::from(
-        "\n| around it | the daemon is | what happens | under `workspace-rw` | cause, as it is named | fix, as it is named |\n\
+        "\n| around it | the daemon is | result | under `workspace-rw` | cause | fix |\n\
          |---|---|---|---|---|---|\n",
     );
     for name in NAMES {
@@ -435,6 +435,11 @@ fn table(known: &Known) -> String {
                 cause,
                 fix,
             } = seen;
+            // The program's own words.
+            let cause = match &**cause {
+                "" => String::new(),
+                cause => format!("\"{cause}\""),
+            };
             writeln!(
                 text,
                 "| {name} | {who} | {happens} | {keeping} | {cause} | {fix} |"

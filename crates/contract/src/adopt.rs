@@ -328,8 +328,8 @@ impl Adopted {
             .map_or_else(|| point.clone(), str::to_owned)
     }
 
-    /// Returns whether a payload is another agent's, which reads the runtime's settings. Such a payload does not name its point as
-    /// the runtime does.
+    /// Returns whether a payload is another agent's, which reads the runtime's settings. Such a payload does not name its point
+    /// as the runtime does.
     pub fn is_of_another_agent(self, payload: &[u8]) -> bool {
         let named = self.point_as_written(payload);
         self.names_points && !named.is_some_and(|point| self.mode.facts().has_point(&point))

@@ -1,7 +1,7 @@
 //! Runs every folder under `tests/fixtures/contract/<contract>/`.
 //!
-//! A folder with a `case.json` is about one hook. `case.json` has the end of the hook, and `stdout` its output, as has `stderr`,
-//! if there is one. `expected.json` holds the whole verdict and the contract's event. Where there is an `event.json`,
+//! A folder with a `case.json` is about one hook. `case.json` has the end of the hook, and `stdout` its output, as has
+//! `stderr`, if there is one. `expected.json` holds the whole verdict and the contract's event. Where there is an `event.json`,
 //! `stdin.json`, if there is one, is what the hook must read, byte for byte.
 //!
 //! A folder with a `line.json` is about several: a line of `hookjail interpret` without `contract` and `id`, and in

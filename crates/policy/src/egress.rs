@@ -516,8 +516,8 @@ pub fn rule_of_address(rules: &[Egress], address: IpAddr, port: u16) -> Option<&
     first(rules.iter().filter(|it| it.covers_address(address, port)))
 }
 
-/// Returns whether a connection for a name may go to an address that the name resolves to. Allowed are public addresses, addresses
-/// that a rule names, and addresses of private networks where the rules allow these.
+/// Returns whether a connection for a name may go to an address that the name resolves to. Allowed are public addresses,
+/// addresses that a rule names, and addresses of private networks where the rules allow these.
 #[must_use]
 pub fn may_resolve_to(rules: &EgressRules, address: IpAddr, port: u16) -> bool {
     let is_named = || rule_of_address(&rules.allowed, address, port).is_some();
@@ -537,8 +537,8 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Returns whether an address is of the public internet: not private, loopback, link-local, metadata or reserved, nor translated to
-/// such an address (IANA's registries of special purposes).
+/// Returns whether an address is of the public internet: not private, loopback, link-local, metadata or reserved, nor
+/// translated to such an address (IANA's registries of special purposes).
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {

@@ -130,8 +130,8 @@ pub struct Reader<'a> {
 
 impl Reader<'_> {
     /// Returns the paths that git obeys by the configurations of the system, the homes, this process's `XDG_CONFIG_HOME` and a
-    /// repository. The paths are directories of hooks and templates, and included files that exist. git fails where the name of a
-    /// missing one is taken.
+    /// repository. The paths are directories of hooks and templates, and included files that exist. git fails where the name
+    /// of a missing one is taken.
     ///
     /// # Errors
     ///

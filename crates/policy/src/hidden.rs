@@ -133,8 +133,8 @@ impl Files {
         }
     }
 
-    /// Returns the hidden paths below a workspace: paths whose names match, and directories that cannot be listed. `uid` is that of
-    /// the user who searches.
+    /// Returns the hidden paths below a workspace: paths whose names match, and directories that cannot be listed. `uid` is
+    /// that of the user who searches.
     ///
     /// # Errors
     ///

@@ -132,8 +132,8 @@ const BASH: &str = "/bin/bash";
 /// Returns the command of a hook: `start` is the script that hands arguments to it.
 ///
 /// The files in which a manager of hooks defines what the hook runs are named as files that a shell could read first. No
-/// script's shell reads them, but a consent is bound to each file that an interpreter's options name. `is_there` returns whether
-/// a path is a file.
+/// script's shell reads them, but a consent is bound to each file that an interpreter's options name. `is_there` returns
+/// whether a path is a file.
 pub fn command(
     (start, hook): (&Path, &Path),
     top: &Path,

@@ -83,8 +83,8 @@ impl Lists {
             let problem = |entry: &String| {
                 let problem = gate::fault(entry).or_else(|| {
                     let is_heard = !self.are_consent || gate::names_programs(entry);
-                    let problem = "names no program, and is consent to nothing; put a spelled-out word before any pattern (a dot as \
-                                   `\\.`)";
+                    let problem = "names no program, and is consent to nothing; put a spelled-out word before \
+                                   any pattern (a dot as `\\.`)";
                     (!is_heard).then_some(problem)
                 })?;
                 Some(format!("infer's list for {mode}: `{entry}` {problem}"))

@@ -178,10 +178,10 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
         EndKind::ExecFailed => (-1, end.error.into()),
         EndKind::Exited(0) => (0, Cow::Borrowed("")),
         EndKind::Exited(code) => (code, format!("exit status {code}").into()),
-        EndKind::Signaled(signal) => (-1, signal_text(signal)),
+        EndKind::Signaled(signal) => (-1, signal_text(signal).into()),
         // These runs are ended by SIGKILL.
         EndKind::Canceled | EndKind::Killed | EndKind::OutputLimit | EndKind::TimedOut => {
-            (-1, signal_text(9))
+            (-1, signal_text(9).into())
         }
     };
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -234,43 +234,18 @@ fn output(end: &End<'_>) -> String {
     text
 }
 
+/// Names of the signals on Linux as Go has them, from 1 on, each on a line.
+const SIGNALS: &str = include_str!("signals.txt");
+
 /// Formats a signal as Go does on Linux.
-fn signal_text(signal: i32) -> Cow<'static, str> {
-    let name = match signal {
-        1 => "signal: hangup",
-        2 => "signal: interrupt",
-        3 => "signal: quit",
-        4 => "signal: illegal instruction",
-        5 => "signal: trace/breakpoint trap",
-        6 => "signal: aborted",
-        7 => "signal: bus error",
-        8 => "signal: floating point exception",
-        9 => "signal: killed",
-        10 => "signal: user defined signal 1",
-        11 => "signal: segmentation fault",
-        12 => "signal: user defined signal 2",
-        13 => "signal: broken pipe",
-        14 => "signal: alarm clock",
-        15 => "signal: terminated",
-        16 => "signal: stack fault",
-        17 => "signal: child exited",
-        18 => "signal: continued",
-        19 => "signal: stopped (signal)",
-        20 => "signal: stopped",
-        21 => "signal: stopped (tty input)",
-        22 => "signal: stopped (tty output)",
-        23 => "signal: urgent I/O condition",
-        24 => "signal: CPU time limit exceeded",
-        25 => "signal: file size limit exceeded",
-        26 => "signal: virtual timer expired",
-        27 => "signal: profiling timer expired",
-        28 => "signal: window changed",
-        29 => "signal: I/O possible",
-        30 => "signal: power failure",
-        31 => "signal: bad system call",
-        other => return format!("signal: signal {other}").into(),
-    };
-    name.into()
+fn signal_text(signal: i32) -> String {
+    let index = usize::try_from(signal)
+        .ok()
+        .and_then(|signal| signal.checked_sub(1));
+    match index.and_then(|index| SIGNALS.lines().nth(index)) {
+        Some(name) => format!("signal: {name}"),
+        None => format!("signal: signal {signal}"),
+    }
 }
 
 #[cfg(test)]

@@ -237,8 +237,8 @@ fn openings(
     let paths = entry.field("write_paths");
     let paths = paths.map(|paths| paths.texts()).transpose()?;
     if paths.is_some_and(|paths| !paths.is_empty()) {
-        let why = "`write_paths` cannot be opened to one hook; remove them, and name a profile that grants them in a `[[hooks_file]]` \
-                   rule";
+        let why = "`write_paths` cannot be opened to one hook; remove them, and name a profile that grants them \
+                   in a `[[hooks_file]]` rule";
         file.warn(entry, why);
         return Ok((None, Some(why.to_owned())));
     }
