@@ -215,9 +215,9 @@ type PendingConsent struct {
 	Digests []*Digest `protobuf:"bytes,4,rep,name=digests,proto3" json:"digests,omitempty"`
 	// The requested profile.
 	Profile string `protobuf:"bytes,5,opt,name=profile,proto3" json:"profile,omitempty"`
-	// The profile's axes.
+	// The profile's axes on this host.
 	Axes []*AxisReport `protobuf:"bytes,6,rep,name=axes,proto3" json:"axes,omitempty"`
-	// Changes since the last approval; text as a unified diff.
+	// Changes of script or profile since the last approval; text as a unified diff.
 	Diff string `protobuf:"bytes,7,opt,name=diff,proto3" json:"diff,omitempty"`
 	// When the request without an answer is decided as NO.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -602,7 +602,7 @@ func (x *DecideRequest) GetDecision() ConsentDecision {
 // Whether the answer counted.
 type DecideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False where another answer came first.
+	// False where the question is over, for example by another answer.
 	Counted       bool `protobuf:"varint,1,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -831,11 +831,12 @@ func (x *ListAllowedResponse) GetAllowed() []*AllowedHook {
 // Allows a command.
 type AllowRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The command, as argv.
+	// The command, as argv. The program is an absolute path, or found on the profile's `PATH`; relative scripts lie in
+	// `working_dir_scope`.
 	Argv []string `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
 	// Required digests of the command's files; empty = their present digests. With digests in the request, no file is read.
 	Digests []*Digest `protobuf:"bytes,2,rep,name=digests,proto3" json:"digests,omitempty"`
-	// The profile; empty = any.
+	// The profile; empty = any, with any content.
 	Profile string `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
 	// Only below this directory; empty = anywhere.
 	WorkingDirScope string `protobuf:"bytes,4,opt,name=working_dir_scope,json=workingDirScope,proto3" json:"working_dir_scope,omitempty"`

@@ -722,14 +722,14 @@ export enum RunState {
   QUEUED = 1,
 
   /**
-   * The run waits for an operator's consent.
+   * The run waits for an operator's consent, and holds no place; `left` is the time until the question expires.
    *
    * @generated from enum value: RUN_STATE_ASKING = 2;
    */
   ASKING = 2,
 
   /**
-   * The run has a place, and is being checked, recorded and confined.
+   * The run has a place: its program is hashed, its start recorded, its child confined.
    *
    * @generated from enum value: RUN_STATE_STARTING = 3;
    */
