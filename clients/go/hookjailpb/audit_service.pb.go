@@ -205,7 +205,7 @@ type QueryRequest struct {
 	// Maximum number of records; 0 = all.
 	Limit uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	// The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
-	// RECORD_TOO_LARGE.
+	// `RECORD_TOO_LARGE`.
 	MaxReplyBytes *uint64 `protobuf:"varint,3,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

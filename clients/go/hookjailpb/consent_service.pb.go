@@ -219,7 +219,7 @@ type PendingConsent struct {
 	Axes []*AxisReport `protobuf:"bytes,6,rep,name=axes,proto3" json:"axes,omitempty"`
 	// Changes of script or profile since the last approval; text as a unified diff.
 	Diff string `protobuf:"bytes,7,opt,name=diff,proto3" json:"diff,omitempty"`
-	// When the request without an answer is decided as NO.
+	// When the request without an answer is decided as `NO`.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The caller: `uid=1000 gid=1000 pid=4242`.
 	Peer string `protobuf:"bytes,9,opt,name=peer,proto3" json:"peer,omitempty"`
@@ -231,14 +231,15 @@ type PendingConsent struct {
 	Workspace string `protobuf:"bytes,12,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	// Reason for the question; for a command, why the allowlist does not allow it.
 	Why string `protobuf:"bytes,13,opt,name=why,proto3" json:"why,omitempty"`
-	// The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
+	// The tool to be called, where the question is about a tool call and not about a command. `ALWAYS` then has the effect of
+	// `ONCE`.
 	ToolName string `protobuf:"bytes,14,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
 	// Input of the tool, as JSON.
 	ToolInputJson string `protobuf:"bytes,15,opt,name=tool_input_json,json=toolInputJson,proto3" json:"tool_input_json,omitempty"`
 	// The hosts that the profile lets the hook reach, spelled as in its `egress`; empty = none, or any.
 	Egress []string `protobuf:"bytes,16,rep,name=egress,proto3" json:"egress,omitempty"`
 	// The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
-	// `POST https://api.example.org/ with the secret `token` as `Authorization“.
+	// “POST https://api.example.org/ with the secret `token` as `Authorization` “.
 	Requests      []string `protobuf:"bytes,17,rep,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -398,7 +399,7 @@ type SettledConsent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	ConsentId string `protobuf:"bytes,1,opt,name=consent_id,json=consentId,proto3" json:"consent_id,omitempty"`
-	// The answer; NO also for an expired request.
+	// The answer; `NO` also for an expired request.
 	Decision ConsentDecision `protobuf:"varint,2,opt,name=decision,proto3,enum=hookjail.v1.ConsentDecision" json:"decision,omitempty"`
 	// True for a request without an answer in time.
 	Expired       bool `protobuf:"varint,3,opt,name=expired,proto3" json:"expired,omitempty"`

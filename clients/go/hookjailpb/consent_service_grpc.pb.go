@@ -33,9 +33,9 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ConsentServiceClient interface {
 	// Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-	// slow gets OVERLOADED.
+	// slow gets `OVERLOADED`.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (ConsentService_WatchClient, error)
-	// Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+	// Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
 	// `counted` is false where the question is over.
 	Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*DecideResponse, error)
 	// Lists the entries of the allowlist, and reyn's own.
@@ -132,9 +132,9 @@ func (c *consentServiceClient) Revoke(ctx context.Context, in *RevokeRequest, op
 // for forward compatibility
 type ConsentServiceServer interface {
 	// Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-	// slow gets OVERLOADED.
+	// slow gets `OVERLOADED`.
 	Watch(*WatchRequest, ConsentService_WatchServer) error
-	// Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+	// Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
 	// `counted` is false where the question is over.
 	Decide(context.Context, *DecideRequest) (*DecideResponse, error)
 	// Lists the entries of the allowlist, and reyn's own.

@@ -29,7 +29,7 @@ const (
 type OnDisconnect int32
 
 const (
-	// KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
+	// `KILL`, but `FINISH` at points of an end (`session_end`, `session.end`, `turn_end`).
 	OnDisconnect_ON_DISCONNECT_UNSPECIFIED OnDisconnect = 0
 	// The whole tree is killed.
 	OnDisconnect_ON_DISCONNECT_KILL OnDisconnect = 1
@@ -82,7 +82,7 @@ func (OnDisconnect) EnumDescriptor() ([]byte, []int) {
 type OnFailure int32
 
 const (
-	// As the contract defines it.
+	// `CONTRACT`.
 	OnFailure_ON_FAILURE_UNSPECIFIED OnFailure = 0
 	// As the contract defines it.
 	OnFailure_ON_FAILURE_CONTRACT OnFailure = 1
@@ -135,7 +135,7 @@ func (OnFailure) EnumDescriptor() ([]byte, []int) {
 type DispatchStage int32
 
 const (
-	// DEFAULT.
+	// `DEFAULT`.
 	DispatchStage_DISPATCH_STAGE_UNSPECIFIED DispatchStage = 0
 	// The ordinary hooks: all but docker-agent's `preempt_yolo` entries.
 	DispatchStage_DISPATCH_STAGE_DEFAULT DispatchStage = 1
@@ -188,7 +188,7 @@ func (DispatchStage) EnumDescriptor() ([]byte, []int) {
 type TurnOrigin int32
 
 const (
-	// HUMAN.
+	// `HUMAN`.
 	TurnOrigin_TURN_ORIGIN_UNSPECIFIED TurnOrigin = 0
 	// A human; resets the loop valve.
 	TurnOrigin_TURN_ORIGIN_HUMAN TurnOrigin = 1
@@ -596,13 +596,13 @@ type ExecuteRequest struct {
 	// May tighten the contract's failure policy.
 	OnFailure OnFailure `protobuf:"varint,11,opt,name=on_failure,json=onFailure,proto3,enum=hookjail.v1.OnFailure" json:"on_failure,omitempty"`
 	// Scopes pushes, the loop valve and rate limits. Also for the journal, and for stdin under contracts with a member for it.
-	// Empty: the journal has the event's `session_id`. Under `basecoat` and `copilot` first `sessionId`, under `cursor` first
-	// `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
+	// Empty: the journal has the event's `session_id`. Exceptions: under `basecoat` and `copilot` first `sessionId`, under
+	// `cursor` first `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
 	SessionId string `protobuf:"bytes,12,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The largest reply this client accepts, bytes; default 64 KiB under 4 MiB.
 	MaxReplyBytes *uint64 `protobuf:"varint,13,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
 	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, the request is refused
-	// as RECURSION_LIMIT.
+	// as `RECURSION_LIMIT`.
 	Depth uint32 `protobuf:"varint,14,opt,name=depth,proto3" json:"depth,omitempty"`
 	// Optional values of the caller, used as far as the profile accepts them; the rest is ignored.
 	Offer *Offer `protobuf:"bytes,15,opt,name=offer,proto3" json:"offer,omitempty"`
@@ -857,7 +857,7 @@ type ExecuteResponse struct {
 	StderrTruncated bool `protobuf:"varint,10,opt,name=stderr_truncated,json=stderrTruncated,proto3" json:"stderr_truncated,omitempty"`
 	// Meaning of the end under the contract.
 	Verdict *Verdict `protobuf:"bytes,11,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// How it was confined.
+	// How the run was confined.
 	Confinement *Confinement `protobuf:"bytes,12,opt,name=confinement,proto3" json:"confinement,omitempty"`
 	// The operations that the sandbox denied, as far as the sources of `denial_sources` report them. Denied files are not
 	// observed. At most 8 KiB of text, from the daemon or the kernel, never from the hook.
@@ -874,11 +874,11 @@ type ExecuteResponse struct {
 	// of the whole capture.
 	CutForReply bool `protobuf:"varint,19,opt,name=cut_for_reply,json=cutForReply,proto3" json:"cut_for_reply,omitempty"`
 	// Sources of denials in this run; a denial of any other source is not in `denials`. `seccomp`: denied syscalls with their
-	// arguments, by seccomp user notification; unless the daemon itself is under a filter with a listener. `relay`: refused
-	// connections to named hosts; under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that no
-	// hook needs; always available.
+	// arguments, by seccomp user notification; not where the daemon itself is under a filter with a listener. `relay`: refused
+	// connections to named hosts; only under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that
+	// no hook needs; always available.
 	DenialSources []string `protobuf:"bytes,20,rep,name=denial_sources,json=denialSources,proto3" json:"denial_sources,omitempty"`
-	// Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+	// Why the hook could not be executed, for people; present only with `EXEC_FAILED`. Examples: a missing interpreter, a line
 	// ending in its name, a missing first line.
 	ExecProblem string `protobuf:"bytes,21,opt,name=exec_problem,json=execProblem,proto3" json:"exec_problem,omitempty"`
 	// The names among `offer.names` that the profile admits. If present, nothing was run or recorded, and only `request_id` is
@@ -1277,15 +1277,15 @@ type Tool struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The call's id.
 	UseId string `protobuf:"bytes,2,opt,name=use_id,json=useId,proto3" json:"use_id,omitempty"`
-	// Its input, as JSON text.
+	// The call's input, as JSON text.
 	InputJson string `protobuf:"bytes,3,opt,name=input_json,json=inputJson,proto3" json:"input_json,omitempty"`
-	// Its response, as JSON text.
+	// The call's response, as JSON text.
 	ResponseJson string `protobuf:"bytes,4,opt,name=response_json,json=responseJson,proto3" json:"response_json,omitempty"`
-	// Whether it succeeded.
+	// Whether the call succeeded.
 	Success *bool `protobuf:"varint,5,opt,name=success,proto3,oneof" json:"success,omitempty"`
-	// Its error text.
+	// The call's error text.
 	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// Duration, milliseconds.
+	// Duration of the call, milliseconds.
 	DurationMs    *uint64 `protobuf:"varint,7,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1534,7 +1534,7 @@ type DispatchRequest struct {
 	// precedence over the event's.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The contract, to select only its hooks. Unset: that of the due hooks; if they have several, the request is refused as
-	// INVALID_REQUEST. Required with `inline_hooks`.
+	// `INVALID_REQUEST`. Required with `inline_hooks`.
 	Contract Contract `protobuf:"varint,3,opt,name=contract,proto3,enum=hookjail.v1.Contract" json:"contract,omitempty"`
 	// The event, as for `Execute`; its `point` selects the hooks, and a present `json` is an object. On stdin, its own members
 	// take precedence over fields of this request.
@@ -1563,7 +1563,7 @@ type DispatchRequest struct {
 	Tool *Tool `protobuf:"bytes,14,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Owners of the hooks; absent = all, but with `agent` set, hooks of other agents are left out.
 	Scope *Scope `protobuf:"bytes,15,opt,name=scope,proto3" json:"scope,omitempty"`
-	// The stage.
+	// Selects the hooks of the point.
 	Stage DispatchStage `protobuf:"varint,16,opt,name=stage,proto3,enum=hookjail.v1.DispatchStage" json:"stage,omitempty"`
 	// infer's agent mode: `standard`, `plan`, `auto`, or any other; empty = `standard`. The mode decides which commands run.
 	ModeKey string `protobuf:"bytes,17,opt,name=mode_key,json=modeKey,proto3" json:"mode_key,omitempty"`
@@ -1582,12 +1582,12 @@ type DispatchRequest struct {
 	// The largest reply this client accepts, bytes; hooks share it equally.
 	MaxReplyBytes *uint64 `protobuf:"varint,24,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
 	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, hooks are refused as
-	// RECURSION_LIMIT.
+	// `RECURSION_LIMIT`.
 	Depth uint32 `protobuf:"varint,25,opt,name=depth,proto3" json:"depth,omitempty"`
 	// The profile of inline hooks without one; default: the contract's. Configured hooks have the profiles of the configuration.
 	// An operator-only profile requires a consent under it, or a `[[hook]]` with the command.
 	Profile string `protobuf:"bytes,26,opt,name=profile,proto3" json:"profile,omitempty"`
-	// Binds `${source}`, for all hooks; empty: as in `Hook`.
+	// Binds `${source}` for every hook; empty: as in `Hook`.
 	Source        string `protobuf:"bytes,27,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2031,7 +2031,7 @@ type Reminder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `blocked`, `success` or `context`.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Its hook.
+	// Name of the hook.
 	HookName string `protobuf:"bytes,2,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
 	// The text.
 	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
@@ -2305,7 +2305,7 @@ type ListHooksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this point; empty = all.
 	Point string `protobuf:"bytes,1,opt,name=point,proto3" json:"point,omitempty"`
-	// Only this contract; UNSPECIFIED = all.
+	// Only this contract; `UNSPECIFIED` = all.
 	Contract      Contract `protobuf:"varint,2,opt,name=contract,proto3,enum=hookjail.v1.Contract" json:"contract,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2358,19 +2358,19 @@ func (x *ListHooksRequest) GetContract() Contract {
 // A configured hook.
 type ConfiguredHook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name.
+	// The hook's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its contract.
+	// The contract.
 	Contract Contract `protobuf:"varint,2,opt,name=contract,proto3,enum=hookjail.v1.Contract" json:"contract,omitempty"`
-	// Its point.
+	// The lifecycle point.
 	Point string `protobuf:"bytes,3,opt,name=point,proto3" json:"point,omitempty"`
-	// Its matcher; empty = always.
+	// The matcher; empty = always.
 	Matcher string `protobuf:"bytes,4,opt,name=matcher,proto3" json:"matcher,omitempty"`
-	// Its command, as configured; of an HTTP hook `http: ` and the URL without its query.
+	// The command, as configured; of an HTTP hook `http: ` and the URL without its query.
 	Command string `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
-	// Its profile.
+	// The profile.
 	Profile string `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
-	// Its place in the configuration: file and entry.
+	// The hook's place in the configuration: file and entry.
 	Source        string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2959,11 +2959,11 @@ func (x *Grant) GetOrigin() string {
 // A file that a run is bound to.
 type HashedFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its path.
+	// The file's path.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// `program`, `interpreter` or `argument`.
+	// The file's role in the command: `program`, `interpreter` or `argument`.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// SHA-256 of its content, lower-case hex.
+	// SHA-256 of the content, lower-case hex.
 	Sha256        string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,7 +30,7 @@ type Contract int32
 const (
 	// Unset: `observe`, or for a dispatch the contract that the due hooks agree on.
 	Contract_CONTRACT_UNSPECIFIED Contract = 0
-	// No rules: the event verbatim on stdin, the decision is always NONE, anything but exit 0 has failed.
+	// No rules: the event verbatim on stdin, the decision is always `NONE`, anything but exit 0 has failed.
 	Contract_CONTRACT_OBSERVE Contract = 1
 	// reyn lifecycle hooks.
 	Contract_CONTRACT_REYN Contract = 2
@@ -571,7 +571,7 @@ type AxisReport struct {
 	Coverage Coverage `protobuf:"varint,2,opt,name=coverage,proto3,enum=hookjail.v1.Coverage" json:"coverage,omitempty"`
 	// The mechanism that enforces it, for example `landlock`, `seccomp`.
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	// The gap; empty where coverage is ENFORCED.
+	// The gap; empty where coverage is `ENFORCED`.
 	Gap string `protobuf:"bytes,4,opt,name=gap,proto3" json:"gap,omitempty"`
 	// Whether the profile requires the axis; a required axis that is not enforced refuses the run.
 	Required      bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
@@ -651,7 +651,7 @@ type Evidence struct {
 	Check string `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
 	// The observed result, for example `EACCES`.
 	Observed string `protobuf:"bytes,2,opt,name=observed,proto3" json:"observed,omitempty"`
-	// The axis that the check covers; UNSPECIFIED where it covers the whole.
+	// The axis that the check covers; `UNSPECIFIED` where it covers the whole.
 	Axis          Axis `protobuf:"varint,3,opt,name=axis,proto3,enum=hookjail.v1.Axis" json:"axis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1027,7 +1027,7 @@ type Outcome struct {
 	ExitCode *int32 `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// The signal number, present only if a signal ended the process.
 	Signal *int32 `protobuf:"varint,3,opt,name=signal,proto3,oneof" json:"signal,omitempty"`
-	// The errno of a failed exec, present only with EXEC_FAILED; then `exec_problem` describes the file.
+	// The errno of a failed exec, present only with `EXEC_FAILED`; then `exec_problem` describes the file.
 	ExecErrno *int32 `protobuf:"varint,4,opt,name=exec_errno,json=execErrno,proto3,oneof" json:"exec_errno,omitempty"`
 	// True where another process still held stdout or stderr open shortly after every process of the run was dead.
 	OutputHeldOpen bool `protobuf:"varint,5,opt,name=output_held_open,json=outputHeldOpen,proto3" json:"output_held_open,omitempty"`
@@ -1180,7 +1180,7 @@ type Verdict struct {
 	Decision Decision `protobuf:"varint,1,opt,name=decision,proto3,enum=hookjail.v1.Decision" json:"decision,omitempty"`
 	// Whether the hook failed, as its contract defines it.
 	Failed bool `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Cause of DENY or BLOCK; UNSPECIFIED if nothing blocked.
+	// Cause of `DENY` or `BLOCK`; `UNSPECIFIED` if nothing blocked.
 	BlockedBy BlockedBy `protobuf:"varint,3,opt,name=blocked_by,json=blockedBy,proto3,enum=hookjail.v1.BlockedBy" json:"blocked_by,omitempty"`
 	// The reason, in the hook's or the contract's words.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`

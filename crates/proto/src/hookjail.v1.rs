@@ -11,7 +11,7 @@ pub struct AxisReport {
     /// The mechanism that enforces it, for example `landlock`, `seccomp`.
     #[prost(string, tag = "3")]
     pub by: ::prost::alloc::string::String,
-    /// The gap; empty where coverage is ENFORCED.
+    /// The gap; empty where coverage is `ENFORCED`.
     #[prost(string, tag = "4")]
     pub gap: ::prost::alloc::string::String,
     /// Whether the profile requires the axis; a required axis that is not enforced refuses the run.
@@ -27,7 +27,7 @@ pub struct Evidence {
     /// The observed result, for example `EACCES`.
     #[prost(string, tag = "2")]
     pub observed: ::prost::alloc::string::String,
-    /// The axis that the check covers; UNSPECIFIED where it covers the whole.
+    /// The axis that the check covers; `UNSPECIFIED` where it covers the whole.
     #[prost(enumeration = "Axis", tag = "3")]
     pub axis: i32,
 }
@@ -122,7 +122,7 @@ pub struct Outcome {
     /// The signal number, present only if a signal ended the process.
     #[prost(int32, optional, tag = "3")]
     pub signal: ::core::option::Option<i32>,
-    /// The errno of a failed exec, present only with EXEC_FAILED; then `exec_problem` describes the file.
+    /// The errno of a failed exec, present only with `EXEC_FAILED`; then `exec_problem` describes the file.
     #[prost(int32, optional, tag = "4")]
     pub exec_errno: ::core::option::Option<i32>,
     /// True where another process still held stdout or stderr open shortly after every process of the run was dead.
@@ -154,7 +154,7 @@ pub struct Verdict {
     /// Whether the hook failed, as its contract defines it.
     #[prost(bool, tag = "2")]
     pub failed: bool,
-    /// Cause of DENY or BLOCK; UNSPECIFIED if nothing blocked.
+    /// Cause of `DENY` or `BLOCK`; `UNSPECIFIED` if nothing blocked.
     #[prost(enumeration = "BlockedBy", tag = "3")]
     pub blocked_by: i32,
     /// The reason, in the hook's or the contract's words.
@@ -270,7 +270,7 @@ pub struct ContractEvent {
 pub enum Contract {
     /// Unset: `observe`, or for a dispatch the contract that the due hooks agree on.
     Unspecified = 0,
-    /// No rules: the event verbatim on stdin, the decision is always NONE, anything but exit 0 has failed.
+    /// No rules: the event verbatim on stdin, the decision is always `NONE`, anything but exit 0 has failed.
     Observe = 1,
     /// reyn lifecycle hooks.
     Reyn = 2,
@@ -783,15 +783,15 @@ pub struct ExecuteRequest {
     #[prost(enumeration = "OnFailure", tag = "11")]
     pub on_failure: i32,
     /// Scopes pushes, the loop valve and rate limits. Also for the journal, and for stdin under contracts with a member for it.
-    /// Empty: the journal has the event's `session_id`. Under `basecoat` and `copilot` first `sessionId`, under `cursor` first
-    /// `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
+    /// Empty: the journal has the event's `session_id`. Exceptions: under `basecoat` and `copilot` first `sessionId`, under
+    /// `cursor` first `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
     #[prost(string, tag = "12")]
     pub session_id: ::prost::alloc::string::String,
     /// The largest reply this client accepts, bytes; default 64 KiB under 4 MiB.
     #[prost(uint64, optional, tag = "13")]
     pub max_reply_bytes: ::core::option::Option<u64>,
     /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, the request is refused
-    /// as RECURSION_LIMIT.
+    /// as `RECURSION_LIMIT`.
     #[prost(uint32, tag = "14")]
     pub depth: u32,
     /// Optional values of the caller, used as far as the profile accepts them; the rest is ignored.
@@ -861,7 +861,7 @@ pub struct ExecuteResponse {
     /// Meaning of the end under the contract.
     #[prost(message, optional, tag = "11")]
     pub verdict: ::core::option::Option<Verdict>,
-    /// How it was confined.
+    /// How the run was confined.
     #[prost(message, optional, tag = "12")]
     pub confinement: ::core::option::Option<Confinement>,
     /// The operations that the sandbox denied, as far as the sources of `denial_sources` report them. Denied files are not
@@ -885,12 +885,12 @@ pub struct ExecuteResponse {
     #[prost(bool, tag = "19")]
     pub cut_for_reply: bool,
     /// Sources of denials in this run; a denial of any other source is not in `denials`. `seccomp`: denied syscalls with their
-    /// arguments, by seccomp user notification; unless the daemon itself is under a filter with a listener. `relay`: refused
-    /// connections to named hosts; under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that no
-    /// hook needs; always available.
+    /// arguments, by seccomp user notification; not where the daemon itself is under a filter with a listener. `relay`: refused
+    /// connections to named hosts; only under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that
+    /// no hook needs; always available.
     #[prost(string, repeated, tag = "20")]
     pub denial_sources: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+    /// Why the hook could not be executed, for people; present only with `EXEC_FAILED`. Examples: a missing interpreter, a line
     /// ending in its name, a missing first line.
     #[prost(string, tag = "21")]
     pub exec_problem: ::prost::alloc::string::String,
@@ -948,19 +948,19 @@ pub struct Tool {
     /// The call's id.
     #[prost(string, tag = "2")]
     pub use_id: ::prost::alloc::string::String,
-    /// Its input, as JSON text.
+    /// The call's input, as JSON text.
     #[prost(string, tag = "3")]
     pub input_json: ::prost::alloc::string::String,
-    /// Its response, as JSON text.
+    /// The call's response, as JSON text.
     #[prost(string, tag = "4")]
     pub response_json: ::prost::alloc::string::String,
-    /// Whether it succeeded.
+    /// Whether the call succeeded.
     #[prost(bool, optional, tag = "5")]
     pub success: ::core::option::Option<bool>,
-    /// Its error text.
+    /// The call's error text.
     #[prost(string, tag = "6")]
     pub error: ::prost::alloc::string::String,
-    /// Duration, milliseconds.
+    /// Duration of the call, milliseconds.
     #[prost(uint64, optional, tag = "7")]
     pub duration_ms: ::core::option::Option<u64>,
 }
@@ -1010,7 +1010,7 @@ pub struct DispatchRequest {
     #[prost(string, tag = "2")]
     pub session_id: ::prost::alloc::string::String,
     /// The contract, to select only its hooks. Unset: that of the due hooks; if they have several, the request is refused as
-    /// INVALID_REQUEST. Required with `inline_hooks`.
+    /// `INVALID_REQUEST`. Required with `inline_hooks`.
     #[prost(enumeration = "Contract", tag = "3")]
     pub contract: i32,
     /// The event, as for `Execute`; its `point` selects the hooks, and a present `json` is an object. On stdin, its own members
@@ -1052,7 +1052,7 @@ pub struct DispatchRequest {
     /// Owners of the hooks; absent = all, but with `agent` set, hooks of other agents are left out.
     #[prost(message, optional, tag = "15")]
     pub scope: ::core::option::Option<Scope>,
-    /// The stage.
+    /// Selects the hooks of the point.
     #[prost(enumeration = "DispatchStage", tag = "16")]
     pub stage: i32,
     /// infer's agent mode: `standard`, `plan`, `auto`, or any other; empty = `standard`. The mode decides which commands run.
@@ -1080,14 +1080,14 @@ pub struct DispatchRequest {
     #[prost(uint64, optional, tag = "24")]
     pub max_reply_bytes: ::core::option::Option<u64>,
     /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, hooks are refused as
-    /// RECURSION_LIMIT.
+    /// `RECURSION_LIMIT`.
     #[prost(uint32, tag = "25")]
     pub depth: u32,
     /// The profile of inline hooks without one; default: the contract's. Configured hooks have the profiles of the configuration.
     /// An operator-only profile requires a consent under it, or a `\[[hook]\]` with the command.
     #[prost(string, tag = "26")]
     pub profile: ::prost::alloc::string::String,
-    /// Binds `${source}`, for all hooks; empty: as in `Hook`.
+    /// Binds `${source}` for every hook; empty: as in `Hook`.
     #[prost(string, tag = "27")]
     pub source: ::prost::alloc::string::String,
 }
@@ -1150,7 +1150,7 @@ pub struct Reminder {
     /// `blocked`, `success` or `context`.
     #[prost(string, tag = "1")]
     pub kind: ::prost::alloc::string::String,
-    /// Its hook.
+    /// Name of the hook.
     #[prost(string, tag = "2")]
     pub hook_name: ::prost::alloc::string::String,
     /// The text.
@@ -1217,32 +1217,32 @@ pub struct ListHooksRequest {
     /// Only this point; empty = all.
     #[prost(string, tag = "1")]
     pub point: ::prost::alloc::string::String,
-    /// Only this contract; UNSPECIFIED = all.
+    /// Only this contract; `UNSPECIFIED` = all.
     #[prost(enumeration = "Contract", tag = "2")]
     pub contract: i32,
 }
 /// A configured hook.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConfiguredHook {
-    /// Its name.
+    /// The hook's name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Its contract.
+    /// The contract.
     #[prost(enumeration = "Contract", tag = "2")]
     pub contract: i32,
-    /// Its point.
+    /// The lifecycle point.
     #[prost(string, tag = "3")]
     pub point: ::prost::alloc::string::String,
-    /// Its matcher; empty = always.
+    /// The matcher; empty = always.
     #[prost(string, tag = "4")]
     pub matcher: ::prost::alloc::string::String,
-    /// Its command, as configured; of an HTTP hook `http: ` and the URL without its query.
+    /// The command, as configured; of an HTTP hook `http: ` and the URL without its query.
     #[prost(string, tag = "5")]
     pub command: ::prost::alloc::string::String,
-    /// Its profile.
+    /// The profile.
     #[prost(string, tag = "6")]
     pub profile: ::prost::alloc::string::String,
-    /// Its place in the configuration: file and entry.
+    /// The hook's place in the configuration: file and entry.
     #[prost(string, tag = "7")]
     pub source: ::prost::alloc::string::String,
 }
@@ -1366,13 +1366,13 @@ pub struct Grant {
 /// A file that a run is bound to.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HashedFile {
-    /// Its path.
+    /// The file's path.
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
-    /// `program`, `interpreter` or `argument`.
+    /// The file's role in the command: `program`, `interpreter` or `argument`.
     #[prost(string, tag = "2")]
     pub role: ::prost::alloc::string::String,
-    /// SHA-256 of its content, lower-case hex.
+    /// SHA-256 of the content, lower-case hex.
     #[prost(string, tag = "3")]
     pub sha256: ::prost::alloc::string::String,
 }
@@ -1470,7 +1470,7 @@ pub struct PreviewResponse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OnDisconnect {
-    /// KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
+    /// `KILL`, but `FINISH` at points of an end (`session_end`, `session.end`, `turn_end`).
     Unspecified = 0,
     /// The whole tree is killed.
     Kill = 1,
@@ -1503,7 +1503,7 @@ impl OnDisconnect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OnFailure {
-    /// As the contract defines it.
+    /// `CONTRACT`.
     Unspecified = 0,
     /// As the contract defines it.
     Contract = 1,
@@ -1536,7 +1536,7 @@ impl OnFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum DispatchStage {
-    /// DEFAULT.
+    /// `DEFAULT`.
     Unspecified = 0,
     /// The ordinary hooks: all but docker-agent's `preempt_yolo` entries.
     Default = 1,
@@ -1569,7 +1569,7 @@ impl DispatchStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TurnOrigin {
-    /// HUMAN.
+    /// `HUMAN`.
     Unspecified = 0,
     /// A human; resets the loop valve.
     Human = 1,
@@ -2344,7 +2344,7 @@ pub struct PendingConsent {
     /// Changes of script or profile since the last approval; text as a unified diff.
     #[prost(string, tag = "7")]
     pub diff: ::prost::alloc::string::String,
-    /// When the request without an answer is decided as NO.
+    /// When the request without an answer is decided as `NO`.
     #[prost(message, optional, tag = "8")]
     pub expires_at: ::core::option::Option<::prost_types::Timestamp>,
     /// The caller: `uid=1000 gid=1000 pid=4242`.
@@ -2362,7 +2362,8 @@ pub struct PendingConsent {
     /// Reason for the question; for a command, why the allowlist does not allow it.
     #[prost(string, tag = "13")]
     pub why: ::prost::alloc::string::String,
-    /// The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
+    /// The tool to be called, where the question is about a tool call and not about a command. `ALWAYS` then has the effect of
+    /// `ONCE`.
     #[prost(string, tag = "14")]
     pub tool_name: ::prost::alloc::string::String,
     /// Input of the tool, as JSON.
@@ -2372,7 +2373,7 @@ pub struct PendingConsent {
     #[prost(string, repeated, tag = "16")]
     pub egress: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
-    /// `POST <https://api.example.org/> with the secret `token`as`Authorization\``.
+    /// ``POST <https://api.example.org/> with the secret `token` as `Authorization` ``.
     #[prost(string, repeated, tag = "17")]
     pub requests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -2382,7 +2383,7 @@ pub struct SettledConsent {
     /// Its id.
     #[prost(string, tag = "1")]
     pub consent_id: ::prost::alloc::string::String,
-    /// The answer; NO also for an expired request.
+    /// The answer; `NO` also for an expired request.
     #[prost(enumeration = "ConsentDecision", tag = "2")]
     pub decision: i32,
     /// True for a request without an answer in time.
@@ -2631,7 +2632,7 @@ pub mod consent_service_client {
             self
         }
         /// Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-        /// slow gets OVERLOADED.
+        /// slow gets `OVERLOADED`.
         pub async fn watch(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchRequest>,
@@ -2656,7 +2657,7 @@ pub mod consent_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.ConsentService", "Watch"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+        /// Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
         /// `counted` is false where the question is over.
         pub async fn decide(
             &mut self,
@@ -2769,12 +2770,12 @@ pub mod consent_service_server {
             + std::marker::Send
             + 'static;
         /// Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-        /// slow gets OVERLOADED.
+        /// slow gets `OVERLOADED`.
         async fn watch(
             &self,
             request: tonic::Request<super::WatchRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
-        /// Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+        /// Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
         /// `counted` is false where the question is over.
         async fn decide(
             &self,
@@ -3192,7 +3193,7 @@ pub struct QueryRequest {
     #[prost(uint32, tag = "2")]
     pub limit: u32,
     /// The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
-    /// RECORD_TOO_LARGE.
+    /// `RECORD_TOO_LARGE`.
     #[prost(uint64, optional, tag = "3")]
     pub max_reply_bytes: ::core::option::Option<u64>,
 }
@@ -4780,8 +4781,8 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "ListRuns"));
             self.inner.unary(req, path, codec).await
         }
-        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-        /// Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+        /// Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
         pub async fn kill_run(
             &mut self,
             request: impl tonic::IntoRequest<super::KillRunRequest>,
@@ -4861,8 +4862,8 @@ pub mod admin_service_server {
             tonic::Response<super::ListRunsResponse>,
             tonic::Status,
         >;
-        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-        /// Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+        /// Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
         async fn kill_run(
             &self,
             request: tonic::Request<super::KillRunRequest>,

@@ -68,14 +68,14 @@ class ConsentServiceServicer(object):
 
     def Watch(self, request, context):
         """Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-        slow gets OVERLOADED.
+        slow gets `OVERLOADED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Decide(self, request, context):
-        """Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+        """Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
         `counted` is false where the question is over.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -35,10 +35,10 @@ class ConsentServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ConsentServiceAsyncStub: ...
     Watch: _grpc.UnaryStreamMultiCallable[_consent_service_pb2.WatchRequest, _consent_service_pb2.WatchResponse]
     """Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-    slow gets OVERLOADED.
+    slow gets `OVERLOADED`.
     """
     Decide: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.DecideRequest, _consent_service_pb2.DecideResponse]
-    """Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+    """Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
     `counted` is false where the question is over.
     """
     ListAllowed: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.ListAllowedRequest, _consent_service_pb2.ListAllowedResponse]
@@ -55,10 +55,10 @@ class ConsentServiceAsyncStub(ConsentServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Watch: _aio.UnaryStreamMultiCallable[_consent_service_pb2.WatchRequest, _consent_service_pb2.WatchResponse]  # type: ignore[assignment]
     """Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-    slow gets OVERLOADED.
+    slow gets `OVERLOADED`.
     """
     Decide: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.DecideRequest, _consent_service_pb2.DecideResponse]  # type: ignore[assignment]
-    """Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+    """Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
     `counted` is false where the question is over.
     """
     ListAllowed: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.ListAllowedRequest, _consent_service_pb2.ListAllowedResponse]  # type: ignore[assignment]
@@ -78,7 +78,7 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_consent_service_pb2.WatchResponse], _abc.AsyncIterator[_consent_service_pb2.WatchResponse]]:
         """Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-        slow gets OVERLOADED.
+        slow gets `OVERLOADED`.
         """
 
     @_abc_1.abstractmethod
@@ -87,7 +87,7 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.DecideRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consent_service_pb2.DecideResponse, _abc.Awaitable[_consent_service_pb2.DecideResponse]]:
-        """Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+        """Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
         `counted` is false where the question is over.
         """
 

@@ -787,8 +787,8 @@ export const AdminService: GenService<{
     output: typeof ListRunsResponseSchema;
   },
   /**
-   * Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-   * Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+   * Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+   * Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
    *
    * @generated from rpc hookjail.v1.AdminService.KillRun
    */

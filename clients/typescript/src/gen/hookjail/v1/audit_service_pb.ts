@@ -143,7 +143,7 @@ export type QueryRequest = Message<"hookjail.v1.QueryRequest"> & {
 
   /**
    * The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
-   * RECORD_TOO_LARGE.
+   * `RECORD_TOO_LARGE`.
    *
    * @generated from field: optional uint64 max_reply_bytes = 3;
    */

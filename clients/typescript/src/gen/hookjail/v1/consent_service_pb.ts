@@ -138,7 +138,7 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
   diff: string;
 
   /**
-   * When the request without an answer is decided as NO.
+   * When the request without an answer is decided as `NO`.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 8;
    */
@@ -180,7 +180,8 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
   why: string;
 
   /**
-   * The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
+   * The tool to be called, where the question is about a tool call and not about a command. `ALWAYS` then has the effect of
+   * `ONCE`.
    *
    * @generated from field: string tool_name = 14;
    */
@@ -202,7 +203,7 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
 
   /**
    * The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
-   * `POST https://api.example.org/ with the secret `token` as `Authorization``.
+   * ``POST https://api.example.org/ with the secret `token` as `Authorization` ``.
    *
    * @generated from field: repeated string requests = 17;
    */
@@ -230,7 +231,7 @@ export type SettledConsent = Message<"hookjail.v1.SettledConsent"> & {
   consentId: string;
 
   /**
-   * The answer; NO also for an expired request.
+   * The answer; `NO` also for an expired request.
    *
    * @generated from field: hookjail.v1.ConsentDecision decision = 2;
    */
@@ -598,7 +599,7 @@ export const ConsentDecisionSchema: GenEnum<ConsentDecision> = /*@__PURE__*/
 export const ConsentService: GenService<{
   /**
    * Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
-   * slow gets OVERLOADED.
+   * slow gets `OVERLOADED`.
    *
    * @generated from rpc hookjail.v1.ConsentService.Watch
    */
@@ -608,7 +609,7 @@ export const ConsentService: GenService<{
     output: typeof WatchResponseSchema;
   },
   /**
-   * Answers a question: always, once or no. ALWAYS settles every open question about the same command, content and profile.
+   * Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
    * `counted` is false where the question is over.
    *
    * @generated from rpc hookjail.v1.ConsentService.Decide

@@ -304,8 +304,8 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
 
   /**
    * Scopes pushes, the loop valve and rate limits. Also for the journal, and for stdin under contracts with a member for it.
-   * Empty: the journal has the event's `session_id`. Under `basecoat` and `copilot` first `sessionId`, under `cursor` first
-   * `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
+   * Empty: the journal has the event's `session_id`. Exceptions: under `basecoat` and `copilot` first `sessionId`, under
+   * `cursor` first `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
    *
    * @generated from field: string session_id = 12;
    */
@@ -320,7 +320,7 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
 
   /**
    * Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, the request is refused
-   * as RECURSION_LIMIT.
+   * as `RECURSION_LIMIT`.
    *
    * @generated from field: uint32 depth = 14;
    */
@@ -479,7 +479,7 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   verdict?: Verdict | undefined;
 
   /**
-   * How it was confined.
+   * How the run was confined.
    *
    * @generated from field: hookjail.v1.Confinement confinement = 12;
    */
@@ -531,16 +531,16 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
 
   /**
    * Sources of denials in this run; a denial of any other source is not in `denials`. `seccomp`: denied syscalls with their
-   * arguments, by seccomp user notification; unless the daemon itself is under a filter with a listener. `relay`: refused
-   * connections to named hosts; under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that no
-   * hook needs; always available.
+   * arguments, by seccomp user notification; not where the daemon itself is under a filter with a listener. `relay`: refused
+   * connections to named hosts; only under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that
+   * no hook needs; always available.
    *
    * @generated from field: repeated string denial_sources = 20;
    */
   denialSources: string[];
 
   /**
-   * Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+   * Why the hook could not be executed, for people; present only with `EXEC_FAILED`. Examples: a missing interpreter, a line
    * ending in its name, a missing first line.
    *
    * @generated from field: string exec_problem = 21;
@@ -678,35 +678,35 @@ export type Tool = Message<"hookjail.v1.Tool"> & {
   useId: string;
 
   /**
-   * Its input, as JSON text.
+   * The call's input, as JSON text.
    *
    * @generated from field: string input_json = 3;
    */
   inputJson: string;
 
   /**
-   * Its response, as JSON text.
+   * The call's response, as JSON text.
    *
    * @generated from field: string response_json = 4;
    */
   responseJson: string;
 
   /**
-   * Whether it succeeded.
+   * Whether the call succeeded.
    *
    * @generated from field: optional bool success = 5;
    */
   success?: boolean | undefined;
 
   /**
-   * Its error text.
+   * The call's error text.
    *
    * @generated from field: string error = 6;
    */
   error: string;
 
   /**
-   * Duration, milliseconds.
+   * Duration of the call, milliseconds.
    *
    * @generated from field: optional uint64 duration_ms = 7;
    */
@@ -834,7 +834,7 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
 
   /**
    * The contract, to select only its hooks. Unset: that of the due hooks; if they have several, the request is refused as
-   * INVALID_REQUEST. Required with `inline_hooks`.
+   * `INVALID_REQUEST`. Required with `inline_hooks`.
    *
    * @generated from field: hookjail.v1.Contract contract = 3;
    */
@@ -928,7 +928,7 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   scope?: Scope | undefined;
 
   /**
-   * The stage.
+   * Selects the hooks of the point.
    *
    * @generated from field: hookjail.v1.DispatchStage stage = 16;
    */
@@ -992,7 +992,7 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
 
   /**
    * Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, hooks are refused as
-   * RECURSION_LIMIT.
+   * `RECURSION_LIMIT`.
    *
    * @generated from field: uint32 depth = 25;
    */
@@ -1007,7 +1007,7 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   profile: string;
 
   /**
-   * Binds `${source}`, for all hooks; empty: as in `Hook`.
+   * Binds `${source}` for every hook; empty: as in `Hook`.
    *
    * @generated from field: string source = 27;
    */
@@ -1146,7 +1146,7 @@ export type Reminder = Message<"hookjail.v1.Reminder"> & {
   kind: string;
 
   /**
-   * Its hook.
+   * Name of the hook.
    *
    * @generated from field: string hook_name = 2;
    */
@@ -1315,7 +1315,7 @@ export type ListHooksRequest = Message<"hookjail.v1.ListHooksRequest"> & {
   point: string;
 
   /**
-   * Only this contract; UNSPECIFIED = all.
+   * Only this contract; `UNSPECIFIED` = all.
    *
    * @generated from field: hookjail.v1.Contract contract = 2;
    */
@@ -1336,49 +1336,49 @@ export const ListHooksRequestSchema: GenMessage<ListHooksRequest> = /*@__PURE__*
  */
 export type ConfiguredHook = Message<"hookjail.v1.ConfiguredHook"> & {
   /**
-   * Its name.
+   * The hook's name.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Its contract.
+   * The contract.
    *
    * @generated from field: hookjail.v1.Contract contract = 2;
    */
   contract: Contract;
 
   /**
-   * Its point.
+   * The lifecycle point.
    *
    * @generated from field: string point = 3;
    */
   point: string;
 
   /**
-   * Its matcher; empty = always.
+   * The matcher; empty = always.
    *
    * @generated from field: string matcher = 4;
    */
   matcher: string;
 
   /**
-   * Its command, as configured; of an HTTP hook `http: ` and the URL without its query.
+   * The command, as configured; of an HTTP hook `http: ` and the URL without its query.
    *
    * @generated from field: string command = 5;
    */
   command: string;
 
   /**
-   * Its profile.
+   * The profile.
    *
    * @generated from field: string profile = 6;
    */
   profile: string;
 
   /**
-   * Its place in the configuration: file and entry.
+   * The hook's place in the configuration: file and entry.
    *
    * @generated from field: string source = 7;
    */
@@ -1700,21 +1700,21 @@ export const GrantSchema: GenMessage<Grant> = /*@__PURE__*/
  */
 export type HashedFile = Message<"hookjail.v1.HashedFile"> & {
   /**
-   * Its path.
+   * The file's path.
    *
    * @generated from field: string path = 1;
    */
   path: string;
 
   /**
-   * `program`, `interpreter` or `argument`.
+   * The file's role in the command: `program`, `interpreter` or `argument`.
    *
    * @generated from field: string role = 2;
    */
   role: string;
 
   /**
-   * SHA-256 of its content, lower-case hex.
+   * SHA-256 of the content, lower-case hex.
    *
    * @generated from field: string sha256 = 3;
    */
@@ -1953,7 +1953,7 @@ export const PreviewResponseSchema: GenMessage<PreviewResponse> = /*@__PURE__*/
  */
 export enum OnDisconnect {
   /**
-   * KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
+   * `KILL`, but `FINISH` at points of an end (`session_end`, `session.end`, `turn_end`).
    *
    * @generated from enum value: ON_DISCONNECT_UNSPECIFIED = 0;
    */
@@ -1987,7 +1987,7 @@ export const OnDisconnectSchema: GenEnum<OnDisconnect> = /*@__PURE__*/
  */
 export enum OnFailure {
   /**
-   * As the contract defines it.
+   * `CONTRACT`.
    *
    * @generated from enum value: ON_FAILURE_UNSPECIFIED = 0;
    */
@@ -2021,7 +2021,7 @@ export const OnFailureSchema: GenEnum<OnFailure> = /*@__PURE__*/
  */
 export enum DispatchStage {
   /**
-   * DEFAULT.
+   * `DEFAULT`.
    *
    * @generated from enum value: DISPATCH_STAGE_UNSPECIFIED = 0;
    */
@@ -2055,7 +2055,7 @@ export const DispatchStageSchema: GenEnum<DispatchStage> = /*@__PURE__*/
  */
 export enum TurnOrigin {
   /**
-   * HUMAN.
+   * `HUMAN`.
    *
    * @generated from enum value: TURN_ORIGIN_UNSPECIFIED = 0;
    */

@@ -44,7 +44,7 @@ export type AxisReport = Message<"hookjail.v1.AxisReport"> & {
   by: string;
 
   /**
-   * The gap; empty where coverage is ENFORCED.
+   * The gap; empty where coverage is `ENFORCED`.
    *
    * @generated from field: string gap = 4;
    */
@@ -86,7 +86,7 @@ export type Evidence = Message<"hookjail.v1.Evidence"> & {
   observed: string;
 
   /**
-   * The axis that the check covers; UNSPECIFIED where it covers the whole.
+   * The axis that the check covers; `UNSPECIFIED` where it covers the whole.
    *
    * @generated from field: hookjail.v1.Axis axis = 3;
    */
@@ -325,7 +325,7 @@ export type Outcome = Message<"hookjail.v1.Outcome"> & {
   signal?: number | undefined;
 
   /**
-   * The errno of a failed exec, present only with EXEC_FAILED; then `exec_problem` describes the file.
+   * The errno of a failed exec, present only with `EXEC_FAILED`; then `exec_problem` describes the file.
    *
    * @generated from field: optional int32 exec_errno = 4;
    */
@@ -409,7 +409,7 @@ export type Verdict = Message<"hookjail.v1.Verdict"> & {
   failed: boolean;
 
   /**
-   * Cause of DENY or BLOCK; UNSPECIFIED if nothing blocked.
+   * Cause of `DENY` or `BLOCK`; `UNSPECIFIED` if nothing blocked.
    *
    * @generated from field: hookjail.v1.BlockedBy blocked_by = 3;
    */
@@ -697,7 +697,7 @@ export enum Contract {
   UNSPECIFIED = 0,
 
   /**
-   * No rules: the event verbatim on stdin, the decision is always NONE, anything but exit 0 has failed.
+   * No rules: the event verbatim on stdin, the decision is always `NONE`, anything but exit 0 has failed.
    *
    * @generated from enum value: CONTRACT_OBSERVE = 1;
    */
