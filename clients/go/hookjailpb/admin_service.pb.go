@@ -33,9 +33,9 @@ const (
 	RunState_RUN_STATE_UNSPECIFIED RunState = 0
 	// The run waits for a free place.
 	RunState_RUN_STATE_QUEUED RunState = 1
-	// The run waits for an operator's consent.
+	// The run waits for an operator's consent, and holds no place; `left` is the time until the question expires.
 	RunState_RUN_STATE_ASKING RunState = 2
-	// The run has a place, and is being checked, recorded and confined.
+	// The run has a place: its program is hashed, its start recorded, its child confined.
 	RunState_RUN_STATE_STARTING RunState = 3
 	// The hook has been released, and its end is not recorded yet.
 	RunState_RUN_STATE_RUNNING RunState = 4

@@ -39,8 +39,8 @@ type AdminServiceClient interface {
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
 	// Lists the runs in work: running, starting or waiting to start.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
-	// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-	// Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+	// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+	// Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
 	KillRun(ctx context.Context, in *KillRunRequest, opts ...grpc.CallOption) (*KillRunResponse, error)
 	// Returns the status of the daemon. Tests nothing and changes nothing.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
@@ -115,8 +115,8 @@ type AdminServiceServer interface {
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
 	// Lists the runs in work: running, starting or waiting to start.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
-	// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-	// Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+	// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+	// Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
 	KillRun(context.Context, *KillRunRequest) (*KillRunResponse, error)
 	// Returns the status of the daemon. Tests nothing and changes nothing.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)

@@ -27,21 +27,21 @@ const (
 // Selects records.
 type AuditFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Not before.
+	// Only records from this time on.
 	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
-	// Not after.
+	// Only records up to this time.
 	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
-	// Only this hook.
+	// Only start records and refusals of this hook, and the end records of matching starts, also of earlier ones.
 	Hook string `protobuf:"bytes,3,opt,name=hook,proto3" json:"hook,omitempty"`
-	// Only this session.
+	// Only records of this session, chosen as by `hook`.
 	SessionId string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Only this kind of end, for example `exited`, `refused`.
+	// Only ends of this kind: an outcome (`exited`, `timed_out`, …), `refused` or `interrupted`.
 	End string `protobuf:"bytes,5,opt,name=end,proto3" json:"end,omitempty"`
-	// Only this profile.
+	// Only records under this profile, chosen as by `hook`.
 	Profile string `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
-	// Only requests of this uid.
+	// Only records of this caller's uid, chosen as by `hook`.
 	PeerUid *uint32 `protobuf:"varint,7,opt,name=peer_uid,json=peerUid,proto3,oneof" json:"peer_uid,omitempty"`
-	// Only this run.
+	// Only records of this run, chosen as by `hook`.
 	RunId         string `protobuf:"bytes,8,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -205,7 +205,7 @@ type QueryRequest struct {
 	// Maximum number of records; 0 = all.
 	Limit uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	// The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
-	// RECORD_TOO_LARGE.
+	// `RECORD_TOO_LARGE`.
 	MaxReplyBytes *uint64 `protobuf:"varint,3,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

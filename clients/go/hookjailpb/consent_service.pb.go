@@ -215,11 +215,11 @@ type PendingConsent struct {
 	Digests []*Digest `protobuf:"bytes,4,rep,name=digests,proto3" json:"digests,omitempty"`
 	// The requested profile.
 	Profile string `protobuf:"bytes,5,opt,name=profile,proto3" json:"profile,omitempty"`
-	// The profile's axes.
+	// The profile's axes on this host.
 	Axes []*AxisReport `protobuf:"bytes,6,rep,name=axes,proto3" json:"axes,omitempty"`
-	// Changes since the last approval; text as a unified diff.
+	// Changes of script or profile since the last approval; text as a unified diff.
 	Diff string `protobuf:"bytes,7,opt,name=diff,proto3" json:"diff,omitempty"`
-	// When the request without an answer is decided as NO.
+	// When the request without an answer is decided as `NO`.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The caller: `uid=1000 gid=1000 pid=4242`.
 	Peer string `protobuf:"bytes,9,opt,name=peer,proto3" json:"peer,omitempty"`
@@ -231,14 +231,15 @@ type PendingConsent struct {
 	Workspace string `protobuf:"bytes,12,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	// Reason for the question; for a command, why the allowlist does not allow it.
 	Why string `protobuf:"bytes,13,opt,name=why,proto3" json:"why,omitempty"`
-	// The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
+	// The tool to be called, where the question is about a tool call and not about a command. `ALWAYS` then has the effect of
+	// `ONCE`.
 	ToolName string `protobuf:"bytes,14,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
 	// Input of the tool, as JSON.
 	ToolInputJson string `protobuf:"bytes,15,opt,name=tool_input_json,json=toolInputJson,proto3" json:"tool_input_json,omitempty"`
 	// The hosts that the profile lets the hook reach, spelled as in its `egress`; empty = none, or any.
 	Egress []string `protobuf:"bytes,16,rep,name=egress,proto3" json:"egress,omitempty"`
 	// The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
-	// `POST https://api.example.org/ with the secret `token` as `Authorization“.
+	// “POST https://api.example.org/ with the secret `token` as `Authorization` “.
 	Requests      []string `protobuf:"bytes,17,rep,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -398,7 +399,7 @@ type SettledConsent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	ConsentId string `protobuf:"bytes,1,opt,name=consent_id,json=consentId,proto3" json:"consent_id,omitempty"`
-	// The answer; NO also for an expired request.
+	// The answer; `NO` also for an expired request.
 	Decision ConsentDecision `protobuf:"varint,2,opt,name=decision,proto3,enum=hookjail.v1.ConsentDecision" json:"decision,omitempty"`
 	// True for a request without an answer in time.
 	Expired       bool `protobuf:"varint,3,opt,name=expired,proto3" json:"expired,omitempty"`
@@ -602,7 +603,7 @@ func (x *DecideRequest) GetDecision() ConsentDecision {
 // Whether the answer counted.
 type DecideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False where another answer came first.
+	// False where the question is over, for example by another answer.
 	Counted       bool `protobuf:"varint,1,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -831,11 +832,12 @@ func (x *ListAllowedResponse) GetAllowed() []*AllowedHook {
 // Allows a command.
 type AllowRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The command, as argv.
+	// The command, as argv. The program is an absolute path, or found on the profile's `PATH`; relative scripts lie in
+	// `working_dir_scope`.
 	Argv []string `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
 	// Required digests of the command's files; empty = their present digests. With digests in the request, no file is read.
 	Digests []*Digest `protobuf:"bytes,2,rep,name=digests,proto3" json:"digests,omitempty"`
-	// The profile; empty = any.
+	// The profile; empty = any, with any content.
 	Profile string `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
 	// Only below this directory; empty = anywhere.
 	WorkingDirScope string `protobuf:"bytes,4,opt,name=working_dir_scope,json=workingDirScope,proto3" json:"working_dir_scope,omitempty"`

@@ -32,15 +32,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ConsentServiceClient interface {
-	// Streams pending requests to a listener until it disconnects.
+	// Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+	// slow gets `OVERLOADED`.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (ConsentService_WatchClient, error)
-	// Answers one pending request.
+	// Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+	// `counted` is false where the question is over.
 	Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*DecideResponse, error)
-	// Lists the approvals.
+	// Lists the entries of the allowlist, and reyn's own.
 	ListAllowed(ctx context.Context, in *ListAllowedRequest, opts ...grpc.CallOption) (*ListAllowedResponse, error)
-	// Allows a command in advance.
+	// Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files.
 	Allow(ctx context.Context, in *AllowRequest, opts ...grpc.CallOption) (*AllowResponse, error)
-	// Revokes an approval.
+	// Removes every entry for a command, reyn's too.
 	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*RevokeResponse, error)
 }
 
@@ -129,15 +131,17 @@ func (c *consentServiceClient) Revoke(ctx context.Context, in *RevokeRequest, op
 // All implementations must embed UnimplementedConsentServiceServer
 // for forward compatibility
 type ConsentServiceServer interface {
-	// Streams pending requests to a listener until it disconnects.
+	// Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+	// slow gets `OVERLOADED`.
 	Watch(*WatchRequest, ConsentService_WatchServer) error
-	// Answers one pending request.
+	// Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+	// `counted` is false where the question is over.
 	Decide(context.Context, *DecideRequest) (*DecideResponse, error)
-	// Lists the approvals.
+	// Lists the entries of the allowlist, and reyn's own.
 	ListAllowed(context.Context, *ListAllowedRequest) (*ListAllowedResponse, error)
-	// Allows a command in advance.
+	// Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files.
 	Allow(context.Context, *AllowRequest) (*AllowResponse, error)
-	// Revokes an approval.
+	// Removes every entry for a command, reyn's too.
 	Revoke(context.Context, *RevokeRequest) (*RevokeResponse, error)
 	mustEmbedUnimplementedConsentServiceServer()
 }

@@ -29,7 +29,7 @@ const (
 type OnDisconnect int32
 
 const (
-	// KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
+	// `KILL`, but `FINISH` at points of an end (`session_end`, `session.end`, `turn_end`).
 	OnDisconnect_ON_DISCONNECT_UNSPECIFIED OnDisconnect = 0
 	// The whole tree is killed.
 	OnDisconnect_ON_DISCONNECT_KILL OnDisconnect = 1
@@ -82,11 +82,11 @@ func (OnDisconnect) EnumDescriptor() ([]byte, []int) {
 type OnFailure int32
 
 const (
-	// As the contract defines it.
+	// `CONTRACT`.
 	OnFailure_ON_FAILURE_UNSPECIFIED OnFailure = 0
 	// As the contract defines it.
 	OnFailure_ON_FAILURE_CONTRACT OnFailure = 1
-	// A failure denies or blocks, also where the contract would let it pass.
+	// A hook that failed without a decision denies or blocks, also where the contract would let it pass.
 	OnFailure_ON_FAILURE_CLOSED OnFailure = 2
 )
 
@@ -135,11 +135,11 @@ func (OnFailure) EnumDescriptor() ([]byte, []int) {
 type DispatchStage int32
 
 const (
-	// DEFAULT.
+	// `DEFAULT`.
 	DispatchStage_DISPATCH_STAGE_UNSPECIFIED DispatchStage = 0
-	// The ordinary hooks.
+	// The ordinary hooks: all but docker-agent's `preempt_yolo` entries.
 	DispatchStage_DISPATCH_STAGE_DEFAULT DispatchStage = 1
-	// docker-agent's `preempt_yolo` entries, before the approval chain.
+	// Only docker-agent's `preempt_yolo` entries, before the approval chain.
 	DispatchStage_DISPATCH_STAGE_PREEMPT DispatchStage = 2
 )
 
@@ -188,7 +188,7 @@ func (DispatchStage) EnumDescriptor() ([]byte, []int) {
 type TurnOrigin int32
 
 const (
-	// HUMAN.
+	// `HUMAN`.
 	TurnOrigin_TURN_ORIGIN_UNSPECIFIED TurnOrigin = 0
 	// A human; resets the loop valve.
 	TurnOrigin_TURN_ORIGIN_HUMAN TurnOrigin = 1
@@ -240,9 +240,9 @@ func (TurnOrigin) EnumDescriptor() ([]byte, []int) {
 // A command line as one string.
 type Shell struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The text. Contracts that use no shell split it into words instead.
+	// The text, for the contract's shell. Contracts that use no shell split it into words instead.
 	Script string `protobuf:"bytes,1,opt,name=script,proto3" json:"script,omitempty"`
-	// Absolute path of the shell; empty = the contract's.
+	// Absolute path of another shell; empty = the contract's. Refused where the contract has none.
 	Shell         string `protobuf:"bytes,2,opt,name=shell,proto3" json:"shell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -295,9 +295,10 @@ func (x *Shell) GetShell() string {
 // The command.
 type Hook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A name for logs and audit.
+	// A name for logs, the journal and `push.name`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Program and arguments; the program is absolute or found on the profile's PATH. Excludes `shell`.
+	// Program and arguments; the program is an absolute path, or a name that is looked up on the profile's `PATH`. Consents apply
+	// to the path found. Excludes `shell`.
 	Argv []string `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
 	// A command line. Excludes `argv`.
 	Shell *Shell `protobuf:"bytes,3,opt,name=shell,proto3" json:"shell,omitempty"`
@@ -306,12 +307,12 @@ type Hook struct {
 	WorkingDir string `protobuf:"bytes,4,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
 	// Additional environment; names must be on the profile's list.
 	Env map[string]string `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Binds `${workspace}` in the profile; absolute, below a root that the operator lists.
+	// Binds `${workspace}` in the profile. Absolute, below one of `hooks.workspace_roots`, not touching the daemon's own places.
 	Workspace string `protobuf:"bytes,6,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	// Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the source tree that
-	// docker-agent's `worktree_create` names for the worktree, if it lies below one.
+	// Binds `${source}` in the profile, which is never writable. Absolute, below one of `hooks.workspace_roots`. Empty: the
+	// source tree that docker-agent's `worktree_create` names for the worktree, if it lies below one.
 	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
-	// The umask of a hook whose profile allows changes of modes: at most 0777; default 022. Any other hook has 077.
+	// The umask of a hook under a profile with `metadata = "change"`: at most 0777; default 022. Any other hook has 077.
 	Umask         *uint32 `protobuf:"varint,8,opt,name=umask,proto3,oneof" json:"umask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -408,9 +409,10 @@ type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lifecycle point, in the contract's spelling.
 	Point string `protobuf:"bytes,1,opt,name=point,proto3" json:"point,omitempty"`
-	// The event as JSON text.
+	// The event as JSON text: one document, or nothing.
 	Json []byte `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"`
-	// Write `json` byte for byte, without the contract's envelope.
+	// Whether stdin is `json` byte for byte, without the contract's envelope. Then any bytes are valid under `observe`, and any
+	// `point` under other contracts.
 	Raw           bool `protobuf:"varint,3,opt,name=raw,proto3" json:"raw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -570,38 +572,42 @@ func (x *Narrow) GetEgress() []string {
 // One hook to run.
 type ExecuteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller's id; a UUID is made if empty. A repeated id returns the kept answer and runs nothing.
+	// The caller's id, an idempotency key of its uid; a UUID is made if empty. A repeated id returns the kept answer and runs
+	// nothing.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The command.
 	Hook *Hook `protobuf:"bytes,2,opt,name=hook,proto3" json:"hook,omitempty"`
-	// The contract; default `observe`.
+	// The contract: the rules for stdin, exit code and stdout. Default: `observe`.
 	Contract Contract `protobuf:"varint,3,opt,name=contract,proto3,enum=hookjail.v1.Contract" json:"contract,omitempty"`
 	// The event.
 	Event *Event `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"`
-	// Which of the contract's modes, for example `shell_push`; empty = the contract's default.
+	// The contract's mode, for example `shell_push`; empty = the contract's default.
 	Mode string `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
 	// The profile; default: the contract's.
 	Profile string `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
-	// Narrows the profile.
+	// Rights to remove from the profile; at most 32 paths.
 	Narrow *Narrow `protobuf:"bytes,7,opt,name=narrow,proto3" json:"narrow,omitempty"`
 	// Wall time for queue, set-up and run together; default: the hook's, else the contract's, else the profile's.
 	Timeout *durationpb.Duration `protobuf:"bytes,8,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Refuse where confinement is not confirmed; default true.
+	// Refuse where the operator's backend does not confine; default true.
 	RequireConfirmed *bool `protobuf:"varint,9,opt,name=require_confirmed,json=requireConfirmed,proto3,oneof" json:"require_confirmed,omitempty"`
 	// Action if this client disconnects.
 	OnDisconnect OnDisconnect `protobuf:"varint,10,opt,name=on_disconnect,json=onDisconnect,proto3,enum=hookjail.v1.OnDisconnect" json:"on_disconnect,omitempty"`
 	// May tighten the contract's failure policy.
 	OnFailure OnFailure `protobuf:"varint,11,opt,name=on_failure,json=onFailure,proto3,enum=hookjail.v1.OnFailure" json:"on_failure,omitempty"`
-	// Scopes pushes, the loop valve and rate limits.
+	// Scopes pushes, the loop valve and rate limits. Also for the journal, and for stdin under contracts with a member for it.
+	// Empty: the journal has the event's `session_id`. Exceptions: under `basecoat` and `copilot` first `sessionId`, under
+	// `cursor` first `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
 	SessionId string `protobuf:"bytes,12,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The largest reply this client takes, bytes; default a little under 4 MiB.
+	// The largest reply this client accepts, bytes; default 64 KiB under 4 MiB.
 	MaxReplyBytes *uint64 `protobuf:"varint,13,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
-	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
+	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, the request is refused
+	// as `RECURSION_LIMIT`.
 	Depth uint32 `protobuf:"varint,14,opt,name=depth,proto3" json:"depth,omitempty"`
-	// Optional values of the caller, used as far as the profile accepts them.
+	// Optional values of the caller, used as far as the profile accepts them; the rest is ignored.
 	Offer *Offer `protobuf:"bytes,15,opt,name=offer,proto3" json:"offer,omitempty"`
-	// The name of a required hook of the administrator's files, whose command, profile and time limit count. Excludes a command,
-	// variables and a profile in this request.
+	// The name of a required hook of the contract and point in the administrator's files, whose command, profile and time limit
+	// count. Excludes a command, variables, a profile and `narrow` in this request.
 	Required      string `protobuf:"bytes,16,opt,name=required,proto3" json:"required,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -753,14 +759,15 @@ func (x *ExecuteRequest) GetRequired() string {
 // left out, where the same in `hook` would be refused.
 type Offer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Variables; set if the profile admits them and `hook.env` does not set them.
+	// Variables; set where the profile admits them and `hook.env` does not set them.
 	Env map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The workspace to bind if the profile requires one and `hook.workspace` is empty. Absolute.
+	// The workspace to bind where the profile requires one and `hook.workspace` is empty. Absolute. A user's own daemon can run
+	// the hook without one.
 	Workspace string `protobuf:"bytes,2,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	// The working directory if that workspace is bound and `hook.working_dir` is empty. Absolute.
 	WorkingDir string `protobuf:"bytes,3,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
 	// Names of further variables that the caller has. Where the profile admits one of these, nothing is run, and the response has
-	// its name in `wanted_variables`.
+	// its name in `wanted_variables`. Then repeat the request with the values in `env`.
 	Names         []string `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -831,27 +838,29 @@ type ExecuteResponse struct {
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// How the hook ended.
 	Outcome *Outcome `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// The output of the hook on stdout, up to the cap.
+	// The first bytes of stdout, up to the profile's `limits.output`. Under a profile with `output.redact`, all texts of the
+	// response are redacted.
 	Stdout []byte `protobuf:"bytes,3,opt,name=stdout,proto3" json:"stdout,omitempty"`
-	// The last bytes of a cut stdout.
+	// The last 64 KiB of a longer stdout.
 	StdoutTail []byte `protobuf:"bytes,4,opt,name=stdout_tail,json=stdoutTail,proto3" json:"stdout_tail,omitempty"`
 	// Number of bytes written to stdout.
 	StdoutTotalBytes uint64 `protobuf:"varint,5,opt,name=stdout_total_bytes,json=stdoutTotalBytes,proto3" json:"stdout_total_bytes,omitempty"`
-	// Whether stdout was longer than the capture.
+	// Whether stdout was longer than the kept part.
 	StdoutTruncated bool `protobuf:"varint,6,opt,name=stdout_truncated,json=stdoutTruncated,proto3" json:"stdout_truncated,omitempty"`
-	// The output of the hook on stderr, up to the cap.
+	// The first bytes of stderr, up to the profile's `limits.output`.
 	Stderr []byte `protobuf:"bytes,7,opt,name=stderr,proto3" json:"stderr,omitempty"`
-	// The last bytes of a cut stderr.
+	// The last 64 KiB of a longer stderr.
 	StderrTail []byte `protobuf:"bytes,8,opt,name=stderr_tail,json=stderrTail,proto3" json:"stderr_tail,omitempty"`
 	// Number of bytes written to stderr.
 	StderrTotalBytes uint64 `protobuf:"varint,9,opt,name=stderr_total_bytes,json=stderrTotalBytes,proto3" json:"stderr_total_bytes,omitempty"`
-	// Whether stderr was longer than the capture.
+	// Whether stderr was longer than the kept part.
 	StderrTruncated bool `protobuf:"varint,10,opt,name=stderr_truncated,json=stderrTruncated,proto3" json:"stderr_truncated,omitempty"`
 	// Meaning of the end under the contract.
 	Verdict *Verdict `protobuf:"bytes,11,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// How it was confined.
+	// How the run was confined.
 	Confinement *Confinement `protobuf:"bytes,12,opt,name=confinement,proto3" json:"confinement,omitempty"`
-	// The syscalls that the sandbox denied, as far as this host can observe them. Denied files are not observed.
+	// The operations that the sandbox denied, as far as the sources of `denial_sources` report them. Denied files are not
+	// observed. At most 8 KiB of text, from the daemon or the kernel, never from the hook.
 	Denials []*Denial `protobuf:"bytes,13,rep,name=denials,proto3" json:"denials,omitempty"`
 	// Resource usage.
 	Usage *Usage `protobuf:"bytes,15,opt,name=usage,proto3" json:"usage,omitempty"`
@@ -859,17 +868,21 @@ type ExecuteResponse struct {
 	Audit *AuditReference `protobuf:"bytes,16,opt,name=audit,proto3" json:"audit,omitempty"`
 	// The contract's own events of this run.
 	Events []*ContractEvent `protobuf:"bytes,17,rep,name=events,proto3" json:"events,omitempty"`
-	// The version of the contract that was applied.
+	// The version of the contract that was applied, for example `reyn/2026-06`.
 	ContractVersion string `protobuf:"bytes,18,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
-	// `stdout` or `stderr` is shorter than the capture, to fit `max_reply_bytes`.
+	// Whether output was left out to fit `max_reply_bytes`: tails are kept first, then stdout, then stderr. The verdict is that
+	// of the whole capture.
 	CutForReply bool `protobuf:"varint,19,opt,name=cut_for_reply,json=cutForReply,proto3" json:"cut_for_reply,omitempty"`
-	// Sources of denials in this run; a denial of any other source is not in `denials`.
+	// Sources of denials in this run; a denial of any other source is not in `denials`. `seccomp`: denied syscalls with their
+	// arguments, by seccomp user notification; not where the daemon itself is under a filter with a listener. `relay`: refused
+	// connections to named hosts; only under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that
+	// no hook needs; always available.
 	DenialSources []string `protobuf:"bytes,20,rep,name=denial_sources,json=denialSources,proto3" json:"denial_sources,omitempty"`
-	// Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+	// Why the hook could not be executed, for people; present only with `EXEC_FAILED`. Examples: a missing interpreter, a line
 	// ending in its name, a missing first line.
 	ExecProblem string `protobuf:"bytes,21,opt,name=exec_problem,json=execProblem,proto3" json:"exec_problem,omitempty"`
-	// The names among `offer.names` that the profile admits. If present, nothing was run or recorded: retry the request with
-	// their values in `offer.env`.
+	// The names among `offer.names` that the profile admits. If present, nothing was run or recorded, and only `request_id` is
+	// set beside them: retry the request with their values in `offer.env`.
 	WantedVariables []string `protobuf:"bytes,22,rep,name=wanted_variables,json=wantedVariables,proto3" json:"wanted_variables,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1264,15 +1277,15 @@ type Tool struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The call's id.
 	UseId string `protobuf:"bytes,2,opt,name=use_id,json=useId,proto3" json:"use_id,omitempty"`
-	// Its input, as JSON text.
+	// The call's input, as JSON text.
 	InputJson string `protobuf:"bytes,3,opt,name=input_json,json=inputJson,proto3" json:"input_json,omitempty"`
-	// Its response, as JSON text.
+	// The call's response, as JSON text.
 	ResponseJson string `protobuf:"bytes,4,opt,name=response_json,json=responseJson,proto3" json:"response_json,omitempty"`
-	// Whether it succeeded.
+	// Whether the call succeeded.
 	Success *bool `protobuf:"varint,5,opt,name=success,proto3,oneof" json:"success,omitempty"`
-	// Its error text.
+	// The call's error text.
 	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// Duration, milliseconds.
+	// Duration of the call, milliseconds.
 	DurationMs    *uint64 `protobuf:"varint,7,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1515,59 +1528,66 @@ func (x *InlineHook) GetProfile() string {
 // Runs all hooks that are due at a lifecycle point.
 type DispatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller's id; a repeated id returns the kept answer.
+	// The caller's id; a repeated id returns the kept answer. Ids of dispatches and of `Execute` are separate.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Scopes pushes, the loop valve and rate limits.
+	// Scopes pushes, the loop valve and rate limits; also for stdin. In the journal and for the loop valve, this id takes
+	// precedence over the event's.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The contract; may be left out if all due hooks agree.
+	// The contract, to select only its hooks. Unset: that of the due hooks; if they have several, the request is refused as
+	// `INVALID_REQUEST`. Required with `inline_hooks`.
 	Contract Contract `protobuf:"varint,3,opt,name=contract,proto3,enum=hookjail.v1.Contract" json:"contract,omitempty"`
-	// The event; its `point` selects the hooks.
+	// The event, as for `Execute`; its `point` selects the hooks, and a present `json` is an object. On stdin, its own members
+	// take precedence over fields of this request.
 	Event *Event `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"`
-	// The turn's number.
+	// The turn's number, for stdin.
 	Turn *uint64 `protobuf:"varint,5,opt,name=turn,proto3,oneof" json:"turn,omitempty"`
-	// The agent's name.
+	// The agent's name, for stdin and `scope`.
 	Agent string `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"`
-	// The session that started this one.
+	// The session that started this one, for stdin.
 	ParentSessionId string `protobuf:"bytes,7,opt,name=parent_session_id,json=parentSessionId,proto3" json:"parent_session_id,omitempty"`
-	// The repository, `owner/name`.
+	// The repository, `owner/name`, for stdin.
 	Repository string `protobuf:"bytes,8,opt,name=repository,proto3" json:"repository,omitempty"`
-	// The branch.
+	// The branch, for stdin.
 	Branch string `protobuf:"bytes,9,opt,name=branch,proto3" json:"branch,omitempty"`
-	// The token budget.
+	// The token budget, for stdin.
 	Budget *Budget `protobuf:"bytes,10,opt,name=budget,proto3" json:"budget,omitempty"`
-	// The runtime's working directory.
+	// The runtime's working directory, for stdin.
 	Cwd string `protobuf:"bytes,11,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	// Binds `${workspace}`; default: the directory in the event or `cwd`, if it lies below a root that the operator lists.
+	// Binds `${workspace}` for every hook. Empty: the `cwd` of the event, else of this request, if the caller could bind it:
+	// below a root that the operator lists.
 	Workspace string `protobuf:"bytes,12,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	// Time of the event; default: its arrival.
+	// Time of the event, for stdin; default: its arrival.
 	Timestamp *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
-	// The tool call, for matchers and tool events.
+	// The tool call, for matchers (`name`) and stdin. The event's `tool_name` or `toolName` counts too. At a point without a
+	// tool, matchers use the point's subject. Every matcher matches a subject that is no text, empty or longer than 16 KiB.
 	Tool *Tool `protobuf:"bytes,14,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Owners of the hooks; absent = all, but with `agent` set, hooks of other agents are left out.
 	Scope *Scope `protobuf:"bytes,15,opt,name=scope,proto3" json:"scope,omitempty"`
-	// The stage.
+	// Selects the hooks of the point.
 	Stage DispatchStage `protobuf:"varint,16,opt,name=stage,proto3,enum=hookjail.v1.DispatchStage" json:"stage,omitempty"`
-	// infer's agent mode: `standard`, `plan`, `auto`, or any other.
+	// infer's agent mode: `standard`, `plan`, `auto`, or any other; empty = `standard`. The mode decides which commands run.
 	ModeKey string `protobuf:"bytes,17,opt,name=mode_key,json=modeKey,proto3" json:"mode_key,omitempty"`
-	// Origin of the turn.
+	// Origin of the turn, for the loop valve.
 	TurnOrigin TurnOrigin `protobuf:"varint,18,opt,name=turn_origin,json=turnOrigin,proto3,enum=hookjail.v1.TurnOrigin" json:"turn_origin,omitempty"`
 	// Hooks of this request, after the configured ones.
 	InlineHooks []*InlineHook `protobuf:"bytes,19,rep,name=inline_hooks,json=inlineHooks,proto3" json:"inline_hooks,omitempty"`
-	// Wall time for the whole dispatch.
+	// Wall time for the whole dispatch. Each hook has the time that is left, or its own timeout if that is less.
 	Timeout *durationpb.Duration `protobuf:"bytes,20,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Refuse hooks where confinement is not confirmed; default true.
+	// Refuse hooks where the operator's backend does not confine; default true.
 	RequireConfirmed *bool `protobuf:"varint,21,opt,name=require_confirmed,json=requireConfirmed,proto3,oneof" json:"require_confirmed,omitempty"`
-	// Action if this client disconnects.
+	// Action if this client disconnects, for every hook.
 	OnDisconnect OnDisconnect `protobuf:"varint,22,opt,name=on_disconnect,json=onDisconnect,proto3,enum=hookjail.v1.OnDisconnect" json:"on_disconnect,omitempty"`
-	// May tighten the contract's failure policy.
+	// May tighten the contract's failure policy, for every hook.
 	OnFailure OnFailure `protobuf:"varint,23,opt,name=on_failure,json=onFailure,proto3,enum=hookjail.v1.OnFailure" json:"on_failure,omitempty"`
-	// The largest reply this client takes, bytes.
+	// The largest reply this client accepts, bytes; hooks share it equally.
 	MaxReplyBytes *uint64 `protobuf:"varint,24,opt,name=max_reply_bytes,json=maxReplyBytes,proto3,oneof" json:"max_reply_bytes,omitempty"`
-	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
+	// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, hooks are refused as
+	// `RECURSION_LIMIT`.
 	Depth uint32 `protobuf:"varint,25,opt,name=depth,proto3" json:"depth,omitempty"`
 	// The profile of inline hooks without one; default: the contract's. Configured hooks have the profiles of the configuration.
+	// An operator-only profile requires a consent under it, or a `[[hook]]` with the command.
 	Profile string `protobuf:"bytes,26,opt,name=profile,proto3" json:"profile,omitempty"`
-	// Binds `${source}`, for all hooks; empty: as in `Hook`.
+	// Binds `${source}` for every hook; empty: as in `Hook`.
 	Source        string `protobuf:"bytes,27,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1795,9 +1815,9 @@ func (x *DispatchRequest) GetSource() string {
 // A refusal of one hook inside a dispatch.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The stable reason, as in `ErrorInfo`.
+	// The stable reason, as in `ErrorInfo`. For a fault in a dispatch: `FAULT`.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Message for the operator.
+	// Message for the operator, as in the status.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// As in `ErrorInfo.metadata`.
 	Metadata      map[string]string `protobuf:"bytes,3,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1872,7 +1892,8 @@ type DispatchedHook struct {
 	End isDispatchedHook_End `protobuf_oneof:"end"`
 	// Meaning under the contract; for a refused hook, the contract's verdict on a failure.
 	Verdict *Verdict `protobuf:"bytes,5,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// Whether the hook only observed, after an earlier hook had stopped the operation. Its verdict does not count.
+	// Whether the hook only observed: its entry has `after_block = "run"`, and an earlier hook had stopped the operation. Its
+	// verdict does not count.
 	OnlyLookedOn  bool `protobuf:"varint,7,opt,name=only_looked_on,json=onlyLookedOn,proto3" json:"only_looked_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1977,22 +1998,23 @@ type isDispatchedHook_End interface {
 }
 
 type DispatchedHook_Ran struct {
-	// The hook ran.
+	// The hook ran: the response that `Execute` would have given.
 	Ran *ExecuteResponse `protobuf:"bytes,2,opt,name=ran,proto3,oneof"`
 }
 
 type DispatchedHook_Skipped struct {
-	// The hook was due but skipped, with the reason.
+	// The hook was due but skipped, with the reason. Not produced yet.
 	Skipped string `protobuf:"bytes,3,opt,name=skipped,proto3,oneof"`
 }
 
 type DispatchedHook_Refused struct {
-	// The hook was refused.
+	// The hook was refused, as `Execute` would have refused it.
 	Refused *Refusal `protobuf:"bytes,4,opt,name=refused,proto3,oneof"`
 }
 
 type DispatchedHook_InProcess struct {
-	// The hook needed no process and ran in the daemon; always true.
+	// The hook needed no process and ran in the daemon; always true. Examples: docker-agent's built-in hooks that are functions
+	// of the event, Loom's `log`.
 	InProcess bool `protobuf:"varint,6,opt,name=in_process,json=inProcess,proto3,oneof"`
 }
 
@@ -2009,7 +2031,7 @@ type Reminder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `blocked`, `success` or `context`.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Its hook.
+	// Name of the hook.
 	HookName string `protobuf:"bytes,2,opt,name=hook_name,json=hookName,proto3" json:"hook_name,omitempty"`
 	// The text.
 	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
@@ -2157,21 +2179,22 @@ type DispatchResponse struct {
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The folded verdict.
 	Answer *Verdict `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
-	// The hooks that were reached, in order: none after one that ended the chain.
+	// The hooks that were reached, in order: none after one that ended the chain. Each has exactly one of `ran`, `skipped`,
+	// `refused` and `in_process`.
 	Hooks []*DispatchedHook `protobuf:"bytes,3,rep,name=hooks,proto3" json:"hooks,omitempty"`
-	// The hook that blocked; empty if none did.
+	// The name of the hook that blocked; empty if none did.
 	BlockedByHook string `protobuf:"bytes,4,opt,name=blocked_by_hook,json=blockedByHook,proto3" json:"blocked_by_hook,omitempty"`
-	// Reminders in order.
+	// Loom: texts to pass to the model later, in order.
 	Reminders []*Reminder `protobuf:"bytes,5,rep,name=reminders,proto3" json:"reminders,omitempty"`
 	// Messages to deliver, in order.
 	Pushes []*Push `protobuf:"bytes,6,rep,name=pushes,proto3" json:"pushes,omitempty"`
 	// The contract's own events, in order.
 	Events []*ContractEvent `protobuf:"bytes,7,rep,name=events,proto3" json:"events,omitempty"`
-	// The loop valve; absent where the contract has none.
+	// reyn: the loop valve; absent where the contract has none.
 	LoopValve *LoopValve `protobuf:"bytes,8,opt,name=loop_valve,json=loopValve,proto3" json:"loop_valve,omitempty"`
-	// The version of the contract that was applied.
+	// The version of the contract that was applied; empty where no hook was due and no contract was named.
 	ContractVersion string `protobuf:"bytes,9,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
-	// Texts of hooks for the answer, in order.
+	// docker-agent: texts of hooks that go with the answer, in order.
 	Messages      []string `protobuf:"bytes,10,rep,name=messages,proto3" json:"messages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2282,7 +2305,7 @@ type ListHooksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this point; empty = all.
 	Point string `protobuf:"bytes,1,opt,name=point,proto3" json:"point,omitempty"`
-	// Only this contract; UNSPECIFIED = all.
+	// Only this contract; `UNSPECIFIED` = all.
 	Contract      Contract `protobuf:"varint,2,opt,name=contract,proto3,enum=hookjail.v1.Contract" json:"contract,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2335,19 +2358,19 @@ func (x *ListHooksRequest) GetContract() Contract {
 // A configured hook.
 type ConfiguredHook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name.
+	// The hook's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its contract.
+	// The contract.
 	Contract Contract `protobuf:"varint,2,opt,name=contract,proto3,enum=hookjail.v1.Contract" json:"contract,omitempty"`
-	// Its point.
+	// The lifecycle point.
 	Point string `protobuf:"bytes,3,opt,name=point,proto3" json:"point,omitempty"`
-	// Its matcher; empty = always.
+	// The matcher; empty = always.
 	Matcher string `protobuf:"bytes,4,opt,name=matcher,proto3" json:"matcher,omitempty"`
-	// Its command, as configured.
+	// The command, as configured; of an HTTP hook `http: ` and the URL without its query.
 	Command string `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
-	// Its profile.
+	// The profile.
 	Profile string `protobuf:"bytes,6,opt,name=profile,proto3" json:"profile,omitempty"`
-	// Its place in the configuration: file and entry.
+	// The hook's place in the configuration: file and entry.
 	Source        string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2936,11 +2959,11 @@ func (x *Grant) GetOrigin() string {
 // A file that a run is bound to.
 type HashedFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its path.
+	// The file's path.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// `program`, `interpreter` or `argument`.
+	// The file's role in the command: `program`, `interpreter` or `argument`.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// SHA-256 of its content, lower-case hex.
+	// SHA-256 of the content, lower-case hex.
 	Sha256        string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3131,28 +3154,28 @@ type PreviewResponse struct {
 	Argv []string `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
 	// The working directory; empty = the scratch directory.
 	WorkingDir string `protobuf:"bytes,2,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
-	// Names in the environment, never values.
+	// Names of all variables in the environment, never their values.
 	EnvironmentNames []string `protobuf:"bytes,3,rep,name=environment_names,json=environmentNames,proto3" json:"environment_names,omitempty"`
-	// Accessible paths; empty under `noop`, which does not restrict access.
+	// Every path that the run would reach; empty under `noop`, which does not restrict access.
 	Grants []*Grant `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
-	// The profile, its axes and how each would be enforced. `confirmed` means that the self-test proved it; there is no
-	// evidence of a run.
+	// The profile and its digest; once planned, also the backend, `passed_over`, `unconfined`, all axes and how each would be
+	// enforced. `confirmed` means that the self-test proved it; there is no `evidence` of a run.
 	Confinement *Confinement `protobuf:"bytes,5,opt,name=confinement,proto3" json:"confinement,omitempty"`
-	// The time limit.
+	// The wall time; present once admitted.
 	Timeout *durationpb.Duration `protobuf:"bytes,6,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// The expected refusal; absent if the hook would run.
+	// The expected refusal of `Execute`; absent if the hook would run.
 	Refusal *Refusal `protobuf:"bytes,7,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	// The request's id, or a new one.
 	RequestId string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The present files that a consent is bound to; only if admission allows the command.
+	// The present files that a consent is bound to: program, interpreter and script. Only if admission allows the command.
 	Files []*HashedFile `protobuf:"bytes,9,rep,name=files,proto3" json:"files,omitempty"`
-	// Why the hook may run: `allowlist`, `environment` or `typed`; empty where admission refuses it.
+	// Why the hook may run: `allowlist`, `builtin`, `environment`, `required` or `typed`; empty where admission refuses it.
 	Consent string `protobuf:"bytes,10,opt,name=consent,proto3" json:"consent,omitempty"`
-	// The resource limits.
+	// The resource limits of the profile, narrowed by the request.
 	Limits *Limits `protobuf:"bytes,11,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Network access: `none` or `outbound`.
+	// Network access of the profile, narrowed by the request: `none` or `outbound`.
 	Network string `protobuf:"bytes,12,opt,name=network,proto3" json:"network,omitempty"`
-	// Tasks that the hook may start: `threads` or `processes`.
+	// Tasks that the hook may start, narrowed by the request: `threads` or `processes`.
 	Spawn string `protobuf:"bytes,13,opt,name=spawn,proto3" json:"spawn,omitempty"`
 	// Changes of modes, owners and times: `keep` or `change`.
 	Metadata string `protobuf:"bytes,14,opt,name=metadata,proto3" json:"metadata,omitempty"`

@@ -30,7 +30,7 @@ type Contract int32
 const (
 	// Unset: `observe`, or for a dispatch the contract that the due hooks agree on.
 	Contract_CONTRACT_UNSPECIFIED Contract = 0
-	// No rules: the event verbatim on stdin, the decision is always NONE, anything but exit 0 has failed.
+	// No rules: the event verbatim on stdin, the decision is always `NONE`, anything but exit 0 has failed.
 	Contract_CONTRACT_OBSERVE Contract = 1
 	// reyn lifecycle hooks.
 	Contract_CONTRACT_REYN Contract = 2
@@ -285,23 +285,24 @@ type OutcomeKind int32
 const (
 	// Never sent.
 	OutcomeKind_OUTCOME_KIND_UNSPECIFIED OutcomeKind = 0
-	// The process exited; `exit_code` is set.
+	// The process exited by itself; `exit_code` is set.
 	OutcomeKind_OUTCOME_KIND_EXITED OutcomeKind = 1
 	// A signal that hookjail did not send ended it; `signal` is set.
 	OutcomeKind_OUTCOME_KIND_SIGNALED OutcomeKind = 2
 	// The deadline of the run ended it.
 	OutcomeKind_OUTCOME_KIND_TIMED_OUT OutcomeKind = 3
-	// The memory limit ended it.
+	// The processes of the run together exceeded `limits.memory`, with a cgroup. Contracts treat this end as signal 9.
 	OutcomeKind_OUTCOME_KIND_OUT_OF_MEMORY OutcomeKind = 4
-	// The process failed after the kernel refused its run a task beyond the limit; `exit_code` or `signal` is set.
+	// The process failed after the kernel refused its run a task beyond `limits.tasks`, with a cgroup. `exit_code` or `signal` is
+	// set, and contracts apply it.
 	OutcomeKind_OUTCOME_KIND_PIDS_EXHAUSTED OutcomeKind = 5
-	// The output exceeded the limit of a profile with `on_limit = "kill"`.
+	// The output exceeded the limit of a profile with `on_limit = "kill"`, which ended the run.
 	OutcomeKind_OUTCOME_KIND_OUTPUT_LIMIT OutcomeKind = 6
-	// The process made a syscall that no hook needs, and the filter killed it (SIGSYS).
+	// The process made a syscall that no hook needs, and the filter killed it (SIGSYS). `verdict.sandbox_denied` is true.
 	OutcomeKind_OUTCOME_KIND_ESCAPE_ATTEMPT OutcomeKind = 7
-	// Confinement was in place, but the program could not be executed; `exec_errno` is set.
+	// Confinement was in place, but the kernel would not execute the program; `exec_errno` is set.
 	OutcomeKind_OUTCOME_KIND_EXEC_FAILED OutcomeKind = 8
-	// The caller disconnected or canceled, and the run was ended.
+	// The caller disconnected or canceled, or the drain time was over, and the run was ended.
 	OutcomeKind_OUTCOME_KIND_CANCELED OutcomeKind = 9
 	// An operator killed it.
 	OutcomeKind_OUTCOME_KIND_KILLED OutcomeKind = 10
@@ -372,8 +373,8 @@ const (
 	Decision_DECISION_UNSPECIFIED Decision = 0
 	// The output of the hook contains no decision.
 	Decision_DECISION_NONE Decision = 1
-	// Proceed; a call needs no further approval. Under `codex`, `gemini_cli`, `loom` and `qwen_code` the decision only means that
-	// the hook does not object, except at `PermissionRequest`.
+	// Proceed. Under `claude_code`, `copilot`, `cursor` and `docker_agent` a call needs no human's approval. Under `codex`,
+	// `gemini_cli`, `loom` and `qwen_code` the decision only means that the hook does not object, except at `PermissionRequest`.
 	Decision_DECISION_ALLOW Decision = 2
 	// A tool call or permission is refused.
 	Decision_DECISION_DENY Decision = 3
@@ -438,9 +439,10 @@ const (
 	BlockedBy_BLOCKED_BY_UNSPECIFIED BlockedBy = 0
 	// The exit code.
 	BlockedBy_BLOCKED_BY_EXIT_CODE BlockedBy = 1
-	// `continue: false` on stdout.
+	// `continue: false` on stdout: the whole run stops, except where a block makes the agent continue. Applies under
+	// `claude_code` at all points but `StopFailure`, under `codex` also at `SessionStart` and `PostCompact`.
 	BlockedBy_BLOCKED_BY_CONTINUE_FALSE BlockedBy = 2
-	// A `decision` field on stdout.
+	// The contract's field for decisions on stdout.
 	BlockedBy_BLOCKED_BY_DECISION BlockedBy = 3
 	// A permission decision on stdout.
 	BlockedBy_BLOCKED_BY_PERMISSION_DECISION BlockedBy = 4
@@ -448,9 +450,9 @@ const (
 	BlockedBy_BLOCKED_BY_TIMEOUT BlockedBy = 5
 	// A signal ended the hook and its contract fails closed.
 	BlockedBy_BLOCKED_BY_SIGNAL BlockedBy = 6
-	// The output of the hook was invalid and its contract fails closed.
+	// The output of the hook cannot be parsed and its contract fails closed.
 	BlockedBy_BLOCKED_BY_INVALID_OUTPUT BlockedBy = 7
-	// The hook could not be started and its contract fails closed.
+	// The hook could not be started and its contract fails closed. Also a refusal in a dispatch.
 	BlockedBy_BLOCKED_BY_SPAWN_ERROR BlockedBy = 8
 )
 
@@ -513,9 +515,9 @@ type ContextLifetime int32
 const (
 	// The contract does not define it.
 	ContextLifetime_CONTEXT_LIFETIME_UNSPECIFIED ContextLifetime = 0
-	// For the current turn.
+	// For the current turn: docker-agent's `turn_start` and three points of user messages, Loom's `user.prompt.submit`.
 	ContextLifetime_CONTEXT_LIFETIME_TURN ContextLifetime = 1
-	// For the whole session.
+	// For the whole session: docker-agent's `session_start`, Loom's `session.start`.
 	ContextLifetime_CONTEXT_LIFETIME_SESSION ContextLifetime = 2
 )
 
@@ -569,7 +571,7 @@ type AxisReport struct {
 	Coverage Coverage `protobuf:"varint,2,opt,name=coverage,proto3,enum=hookjail.v1.Coverage" json:"coverage,omitempty"`
 	// The mechanism that enforces it, for example `landlock`, `seccomp`.
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	// The gap; empty where coverage is ENFORCED.
+	// The gap; empty where coverage is `ENFORCED`.
 	Gap string `protobuf:"bytes,4,opt,name=gap,proto3" json:"gap,omitempty"`
 	// Whether the profile requires the axis; a required axis that is not enforced refuses the run.
 	Required      bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
@@ -649,7 +651,7 @@ type Evidence struct {
 	Check string `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
 	// The observed result, for example `EACCES`.
 	Observed string `protobuf:"bytes,2,opt,name=observed,proto3" json:"observed,omitempty"`
-	// The axis that the check covers; UNSPECIFIED where it covers the whole.
+	// The axis that the check covers; `UNSPECIFIED` where it covers the whole.
 	Axis          Axis `protobuf:"varint,3,opt,name=axis,proto3,enum=hookjail.v1.Axis" json:"axis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -715,7 +717,7 @@ type Confinement struct {
 	Profile string `protobuf:"bytes,2,opt,name=profile,proto3" json:"profile,omitempty"`
 	// SHA-256 of the resolved profile, lower-case hex.
 	ProfileDigest string `protobuf:"bytes,3,opt,name=profile_digest,json=profileDigest,proto3" json:"profile_digest,omitempty"`
-	// Every axis, each exactly once.
+	// All fourteen axes, each exactly once.
 	Axes []*AxisReport `protobuf:"bytes,4,rep,name=axes,proto3" json:"axes,omitempty"`
 	// Observations of this run.
 	Evidence []*Evidence `protobuf:"bytes,5,rep,name=evidence,proto3" json:"evidence,omitempty"`
@@ -899,16 +901,16 @@ type Denial struct {
 	Target string `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
 	// The rule that denied it.
 	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Source of the observation: `seccomp` (the filters notify the daemon), `sigsys` (how the hook ended) or `relay` (connections
-	// to named hosts).
+	// Source of the observation, as in `denial_sources`.
 	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	// `certain` or `likely`.
 	Confidence string `protobuf:"bytes,6,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	// A fix for the operator; may be empty.
+	// The smallest change of the profile that would allow it; may be empty.
 	Suggestion string `protobuf:"bytes,7,opt,name=suggestion,proto3" json:"suggestion,omitempty"`
 	// Number of observations.
 	Times uint64 `protobuf:"varint,8,opt,name=times,proto3" json:"times,omitempty"`
-	// Whether C libraries and shells try this on their own and continue without it. Such a denial does not set `sandbox_denied`.
+	// Whether C libraries, shells and tools try this on their own and continue without it, such as the GNU C library's socket for
+	// the name service cache. `verdict.sandbox_denied` ignores such a denial.
 	Incidental bool `protobuf:"varint,9,opt,name=incidental,proto3" json:"incidental,omitempty"`
 	// The rule of a profile's `egress` that would allow the connection; empty where none could.
 	Egress        string `protobuf:"bytes,10,opt,name=egress,proto3" json:"egress,omitempty"`
@@ -1025,7 +1027,7 @@ type Outcome struct {
 	ExitCode *int32 `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// The signal number, present only if a signal ended the process.
 	Signal *int32 `protobuf:"varint,3,opt,name=signal,proto3,oneof" json:"signal,omitempty"`
-	// The errno of a failed exec, present only with EXEC_FAILED.
+	// The errno of a failed exec, present only with `EXEC_FAILED`; then `exec_problem` describes the file.
 	ExecErrno *int32 `protobuf:"varint,4,opt,name=exec_errno,json=execErrno,proto3,oneof" json:"exec_errno,omitempty"`
 	// True where another process still held stdout or stderr open shortly after every process of the run was dead.
 	OutputHeldOpen bool `protobuf:"varint,5,opt,name=output_held_open,json=outputHeldOpen,proto3" json:"output_held_open,omitempty"`
@@ -1176,41 +1178,42 @@ type Verdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The decision.
 	Decision Decision `protobuf:"varint,1,opt,name=decision,proto3,enum=hookjail.v1.Decision" json:"decision,omitempty"`
-	// Whether the hook failed by its contract's definition.
+	// Whether the hook failed, as its contract defines it.
 	Failed bool `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Cause of the block; UNSPECIFIED if nothing blocked.
+	// Cause of `DENY` or `BLOCK`; `UNSPECIFIED` if nothing blocked.
 	BlockedBy BlockedBy `protobuf:"varint,3,opt,name=blocked_by,json=blockedBy,proto3,enum=hookjail.v1.BlockedBy" json:"blocked_by,omitempty"`
 	// The reason, in the hook's or the contract's words.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Text for a stop of the whole run.
+	// Text that goes with a stop of the whole run.
 	StopReason string `protobuf:"bytes,5,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
 	// A text for the user.
 	SystemMessage string `protobuf:"bytes,6,opt,name=system_message,json=systemMessage,proto3" json:"system_message,omitempty"`
-	// Warnings that do not block.
+	// Notices that do not block.
 	Warnings []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// The message to deliver; absent if there is none.
+	// reyn: the message to deliver; absent if there is none.
 	Push *Push `protobuf:"bytes,8,opt,name=push,proto3,oneof" json:"push,omitempty"`
-	// Why nothing is delivered: a name of a closed list, some with a `:field` suffix. Empty if something is.
+	// Why nothing was read or is delivered: a name of a closed list, some with a `:field` suffix. Otherwise empty.
 	SkipReason string `protobuf:"bytes,9,opt,name=skip_reason,json=skipReason,proto3" json:"skip_reason,omitempty"`
 	// Texts for the model.
 	AdditionalContext []string `protobuf:"bytes,10,rep,name=additional_context,json=additionalContext,proto3" json:"additional_context,omitempty"`
-	// Output for the model.
+	// Other output: Loom's text for the model, Cursor's follow-up.
 	Output *string `protobuf:"bytes,11,opt,name=output,proto3,oneof" json:"output,omitempty"`
-	// Rewritten tool input, as JSON text.
+	// Rewritten tool input, as JSON text. The contract defines whether the input is a patch or complete.
 	UpdatedInputJson *string `protobuf:"bytes,12,opt,name=updated_input_json,json=updatedInputJson,proto3,oneof" json:"updated_input_json,omitempty"`
 	// Rewritten tool output, as JSON text.
 	UpdatedOutputJson *string `protobuf:"bytes,13,opt,name=updated_output_json,json=updatedOutputJson,proto3,oneof" json:"updated_output_json,omitempty"`
 	// Rewritten model messages, as JSON text.
 	UpdatedMessagesJson *string `protobuf:"bytes,14,opt,name=updated_messages_json,json=updatedMessagesJson,proto3,oneof" json:"updated_messages_json,omitempty"`
-	// The contract's metadata, and members of the answer that no other field has, as JSON text.
+	// The contract's metadata, and members of the answer that no other field has, as JSON text. Of a stop, only the metadata of
+	// the hooks that stop.
 	MetadataJson *string `protobuf:"bytes,15,opt,name=metadata_json,json=metadataJson,proto3,oneof" json:"metadata_json,omitempty"`
-	// A replacement for the compaction summary.
+	// docker-agent: a replacement for the compaction's summary.
 	Summary *string `protobuf:"bytes,16,opt,name=summary,proto3,oneof" json:"summary,omitempty"`
 	// Loom: the point cannot be stopped, so the block is only recorded.
 	RecordedBlock bool `protobuf:"varint,17,opt,name=recorded_block,json=recordedBlock,proto3" json:"recorded_block,omitempty"`
 	// Whether the sandbox denied an operation in this run, regardless of the exit code.
 	SandboxDenied bool `protobuf:"varint,18,opt,name=sandbox_denied,json=sandboxDenied,proto3" json:"sandbox_denied,omitempty"`
-	// Whether to leave stdout out of the transcript.
+	// Whether to keep stdout out of the transcript.
 	SuppressOutput bool `protobuf:"varint,19,opt,name=suppress_output,json=suppressOutput,proto3" json:"suppress_output,omitempty"`
 	// Lifetime of `additional_context`.
 	ContextLifetime ContextLifetime `protobuf:"varint,20,opt,name=context_lifetime,json=contextLifetime,proto3,enum=hookjail.v1.ContextLifetime" json:"context_lifetime,omitempty"`

@@ -1,5 +1,7 @@
 //! Generated sections of the documents.
 
+mod messages;
+
 use std::{env, fs, path::Path};
 
 /// Compares the section of a page between the markers of this name with a text. With `UPDATE_DOCS=1` the section is written instead.
@@ -15,4 +17,25 @@ pub(crate) fn assert_section(page: &str, name: &str, text: &str) {
     } else {
         assert_eq!(kept, new, "run this test with UPDATE_DOCS=1");
     }
+}
+
+/// Replaces phrases of rows by links. Each line has the name of a row and a link, whose text is the phrase.
+pub(crate) fn add_links(rows: &mut [(String, String)], links: &str) {
+    for line in links.lines() {
+        let (name, link) = line.split_once(' ').unwrap();
+        let (phrase, _) = link[1..].split_once("](").unwrap();
+        let row = rows.iter_mut().find(|(known, _)| known == name);
+        let (_, cells) = row.unwrap_or_else(|| panic!("{name}"));
+        assert!(cells.contains(phrase), "{name}: {phrase}: {cells}");
+        *cells = cells.replacen(phrase, link, 1);
+    }
+}
+
+/// Returns a table of rows, each a name and its other cells.
+pub(crate) fn table_of(head: &[&str], rows: &[(String, String)]) -> String {
+    let mut table = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
+    for (name, cells) in rows {
+        table += &format!("| `{name}` | {cells} |\n");
+    }
+    table
 }

@@ -11,7 +11,7 @@ pub struct AxisReport {
     /// The mechanism that enforces it, for example `landlock`, `seccomp`.
     #[prost(string, tag = "3")]
     pub by: ::prost::alloc::string::String,
-    /// The gap; empty where coverage is ENFORCED.
+    /// The gap; empty where coverage is `ENFORCED`.
     #[prost(string, tag = "4")]
     pub gap: ::prost::alloc::string::String,
     /// Whether the profile requires the axis; a required axis that is not enforced refuses the run.
@@ -27,7 +27,7 @@ pub struct Evidence {
     /// The observed result, for example `EACCES`.
     #[prost(string, tag = "2")]
     pub observed: ::prost::alloc::string::String,
-    /// The axis that the check covers; UNSPECIFIED where it covers the whole.
+    /// The axis that the check covers; `UNSPECIFIED` where it covers the whole.
     #[prost(enumeration = "Axis", tag = "3")]
     pub axis: i32,
 }
@@ -43,7 +43,7 @@ pub struct Confinement {
     /// SHA-256 of the resolved profile, lower-case hex.
     #[prost(string, tag = "3")]
     pub profile_digest: ::prost::alloc::string::String,
-    /// Every axis, each exactly once.
+    /// All fourteen axes, each exactly once.
     #[prost(message, repeated, tag = "4")]
     pub axes: ::prost::alloc::vec::Vec<AxisReport>,
     /// Observations of this run.
@@ -90,20 +90,20 @@ pub struct Denial {
     /// The rule that denied it.
     #[prost(string, tag = "4")]
     pub rule: ::prost::alloc::string::String,
-    /// Source of the observation: `seccomp` (the filters notify the daemon), `sigsys` (how the hook ended) or `relay` (connections
-    /// to named hosts).
+    /// Source of the observation, as in `denial_sources`.
     #[prost(string, tag = "5")]
     pub source: ::prost::alloc::string::String,
     /// `certain` or `likely`.
     #[prost(string, tag = "6")]
     pub confidence: ::prost::alloc::string::String,
-    /// A fix for the operator; may be empty.
+    /// The smallest change of the profile that would allow it; may be empty.
     #[prost(string, tag = "7")]
     pub suggestion: ::prost::alloc::string::String,
     /// Number of observations.
     #[prost(uint64, tag = "8")]
     pub times: u64,
-    /// Whether C libraries and shells try this on their own and continue without it. Such a denial does not set `sandbox_denied`.
+    /// Whether C libraries, shells and tools try this on their own and continue without it, such as the GNU C library's socket for
+    /// the name service cache. `verdict.sandbox_denied` ignores such a denial.
     #[prost(bool, tag = "9")]
     pub incidental: bool,
     /// The rule of a profile's `egress` that would allow the connection; empty where none could.
@@ -122,7 +122,7 @@ pub struct Outcome {
     /// The signal number, present only if a signal ended the process.
     #[prost(int32, optional, tag = "3")]
     pub signal: ::core::option::Option<i32>,
-    /// The errno of a failed exec, present only with EXEC_FAILED.
+    /// The errno of a failed exec, present only with `EXEC_FAILED`; then `exec_problem` describes the file.
     #[prost(int32, optional, tag = "4")]
     pub exec_errno: ::core::option::Option<i32>,
     /// True where another process still held stdout or stderr open shortly after every process of the run was dead.
@@ -151,37 +151,37 @@ pub struct Verdict {
     /// The decision.
     #[prost(enumeration = "Decision", tag = "1")]
     pub decision: i32,
-    /// Whether the hook failed by its contract's definition.
+    /// Whether the hook failed, as its contract defines it.
     #[prost(bool, tag = "2")]
     pub failed: bool,
-    /// Cause of the block; UNSPECIFIED if nothing blocked.
+    /// Cause of `DENY` or `BLOCK`; `UNSPECIFIED` if nothing blocked.
     #[prost(enumeration = "BlockedBy", tag = "3")]
     pub blocked_by: i32,
     /// The reason, in the hook's or the contract's words.
     #[prost(string, tag = "4")]
     pub reason: ::prost::alloc::string::String,
-    /// Text for a stop of the whole run.
+    /// Text that goes with a stop of the whole run.
     #[prost(string, tag = "5")]
     pub stop_reason: ::prost::alloc::string::String,
     /// A text for the user.
     #[prost(string, tag = "6")]
     pub system_message: ::prost::alloc::string::String,
-    /// Warnings that do not block.
+    /// Notices that do not block.
     #[prost(string, repeated, tag = "7")]
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The message to deliver; absent if there is none.
+    /// reyn: the message to deliver; absent if there is none.
     #[prost(message, optional, tag = "8")]
     pub push: ::core::option::Option<Push>,
-    /// Why nothing is delivered: a name of a closed list, some with a `:field` suffix. Empty if something is.
+    /// Why nothing was read or is delivered: a name of a closed list, some with a `:field` suffix. Otherwise empty.
     #[prost(string, tag = "9")]
     pub skip_reason: ::prost::alloc::string::String,
     /// Texts for the model.
     #[prost(string, repeated, tag = "10")]
     pub additional_context: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Output for the model.
+    /// Other output: Loom's text for the model, Cursor's follow-up.
     #[prost(string, optional, tag = "11")]
     pub output: ::core::option::Option<::prost::alloc::string::String>,
-    /// Rewritten tool input, as JSON text.
+    /// Rewritten tool input, as JSON text. The contract defines whether the input is a patch or complete.
     #[prost(string, optional, tag = "12")]
     pub updated_input_json: ::core::option::Option<::prost::alloc::string::String>,
     /// Rewritten tool output, as JSON text.
@@ -190,10 +190,11 @@ pub struct Verdict {
     /// Rewritten model messages, as JSON text.
     #[prost(string, optional, tag = "14")]
     pub updated_messages_json: ::core::option::Option<::prost::alloc::string::String>,
-    /// The contract's metadata, and members of the answer that no other field has, as JSON text.
+    /// The contract's metadata, and members of the answer that no other field has, as JSON text. Of a stop, only the metadata of
+    /// the hooks that stop.
     #[prost(string, optional, tag = "15")]
     pub metadata_json: ::core::option::Option<::prost::alloc::string::String>,
-    /// A replacement for the compaction summary.
+    /// docker-agent: a replacement for the compaction's summary.
     #[prost(string, optional, tag = "16")]
     pub summary: ::core::option::Option<::prost::alloc::string::String>,
     /// Loom: the point cannot be stopped, so the block is only recorded.
@@ -202,7 +203,7 @@ pub struct Verdict {
     /// Whether the sandbox denied an operation in this run, regardless of the exit code.
     #[prost(bool, tag = "18")]
     pub sandbox_denied: bool,
-    /// Whether to leave stdout out of the transcript.
+    /// Whether to keep stdout out of the transcript.
     #[prost(bool, tag = "19")]
     pub suppress_output: bool,
     /// Lifetime of `additional_context`.
@@ -269,7 +270,7 @@ pub struct ContractEvent {
 pub enum Contract {
     /// Unset: `observe`, or for a dispatch the contract that the due hooks agree on.
     Unspecified = 0,
-    /// No rules: the event verbatim on stdin, the decision is always NONE, anything but exit 0 has failed.
+    /// No rules: the event verbatim on stdin, the decision is always `NONE`, anything but exit 0 has failed.
     Observe = 1,
     /// reyn lifecycle hooks.
     Reyn = 2,
@@ -464,23 +465,24 @@ impl Coverage {
 pub enum OutcomeKind {
     /// Never sent.
     Unspecified = 0,
-    /// The process exited; `exit_code` is set.
+    /// The process exited by itself; `exit_code` is set.
     Exited = 1,
     /// A signal that hookjail did not send ended it; `signal` is set.
     Signaled = 2,
     /// The deadline of the run ended it.
     TimedOut = 3,
-    /// The memory limit ended it.
+    /// The processes of the run together exceeded `limits.memory`, with a cgroup. Contracts treat this end as signal 9.
     OutOfMemory = 4,
-    /// The process failed after the kernel refused its run a task beyond the limit; `exit_code` or `signal` is set.
+    /// The process failed after the kernel refused its run a task beyond `limits.tasks`, with a cgroup. `exit_code` or `signal` is
+    /// set, and contracts apply it.
     PidsExhausted = 5,
-    /// The output exceeded the limit of a profile with `on_limit = "kill"`.
+    /// The output exceeded the limit of a profile with `on_limit = "kill"`, which ended the run.
     OutputLimit = 6,
-    /// The process made a syscall that no hook needs, and the filter killed it (SIGSYS).
+    /// The process made a syscall that no hook needs, and the filter killed it (SIGSYS). `verdict.sandbox_denied` is true.
     EscapeAttempt = 7,
-    /// Confinement was in place, but the program could not be executed; `exec_errno` is set.
+    /// Confinement was in place, but the kernel would not execute the program; `exec_errno` is set.
     ExecFailed = 8,
-    /// The caller disconnected or canceled, and the run was ended.
+    /// The caller disconnected or canceled, or the drain time was over, and the run was ended.
     Canceled = 9,
     /// An operator killed it.
     Killed = 10,
@@ -531,8 +533,8 @@ pub enum Decision {
     Unspecified = 0,
     /// The output of the hook contains no decision.
     None = 1,
-    /// Proceed; a call needs no further approval. Under `codex`, `gemini_cli`, `loom` and `qwen_code` the decision only means that
-    /// the hook does not object, except at `PermissionRequest`.
+    /// Proceed. Under `claude_code`, `copilot`, `cursor` and `docker_agent` a call needs no human's approval. Under `codex`,
+    /// `gemini_cli`, `loom` and `qwen_code` the decision only means that the hook does not object, except at `PermissionRequest`.
     Allow = 2,
     /// A tool call or permission is refused.
     Deny = 3,
@@ -577,9 +579,10 @@ pub enum BlockedBy {
     Unspecified = 0,
     /// The exit code.
     ExitCode = 1,
-    /// `continue: false` on stdout.
+    /// `continue: false` on stdout: the whole run stops, except where a block makes the agent continue. Applies under
+    /// `claude_code` at all points but `StopFailure`, under `codex` also at `SessionStart` and `PostCompact`.
     ContinueFalse = 2,
-    /// A `decision` field on stdout.
+    /// The contract's field for decisions on stdout.
     Decision = 3,
     /// A permission decision on stdout.
     PermissionDecision = 4,
@@ -587,9 +590,9 @@ pub enum BlockedBy {
     Timeout = 5,
     /// A signal ended the hook and its contract fails closed.
     Signal = 6,
-    /// The output of the hook was invalid and its contract fails closed.
+    /// The output of the hook cannot be parsed and its contract fails closed.
     InvalidOutput = 7,
-    /// The hook could not be started and its contract fails closed.
+    /// The hook could not be started and its contract fails closed. Also a refusal in a dispatch.
     SpawnError = 8,
 }
 impl BlockedBy {
@@ -632,9 +635,9 @@ impl BlockedBy {
 pub enum ContextLifetime {
     /// The contract does not define it.
     Unspecified = 0,
-    /// For the current turn.
+    /// For the current turn: docker-agent's `turn_start` and three points of user messages, Loom's `user.prompt.submit`.
     Turn = 1,
-    /// For the whole session.
+    /// For the whole session: docker-agent's `session_start`, Loom's `session.start`.
     Session = 2,
 }
 impl ContextLifetime {
@@ -662,20 +665,21 @@ impl ContextLifetime {
 /// A command line as one string.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Shell {
-    /// The text. Contracts that use no shell split it into words instead.
+    /// The text, for the contract's shell. Contracts that use no shell split it into words instead.
     #[prost(string, tag = "1")]
     pub script: ::prost::alloc::string::String,
-    /// Absolute path of the shell; empty = the contract's.
+    /// Absolute path of another shell; empty = the contract's. Refused where the contract has none.
     #[prost(string, tag = "2")]
     pub shell: ::prost::alloc::string::String,
 }
 /// The command.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Hook {
-    /// A name for logs and audit.
+    /// A name for logs, the journal and `push.name`.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Program and arguments; the program is absolute or found on the profile's PATH. Excludes `shell`.
+    /// Program and arguments; the program is an absolute path, or a name that is looked up on the profile's `PATH`. Consents apply
+    /// to the path found. Excludes `shell`.
     #[prost(string, repeated, tag = "2")]
     pub argv: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// A command line. Excludes `argv`.
@@ -691,14 +695,14 @@ pub struct Hook {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// Binds `${workspace}` in the profile; absolute, below a root that the operator lists.
+    /// Binds `${workspace}` in the profile. Absolute, below one of `hooks.workspace_roots`, not touching the daemon's own places.
     #[prost(string, tag = "6")]
     pub workspace: ::prost::alloc::string::String,
-    /// Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the source tree that
-    /// docker-agent's `worktree_create` names for the worktree, if it lies below one.
+    /// Binds `${source}` in the profile, which is never writable. Absolute, below one of `hooks.workspace_roots`. Empty: the
+    /// source tree that docker-agent's `worktree_create` names for the worktree, if it lies below one.
     #[prost(string, tag = "7")]
     pub source: ::prost::alloc::string::String,
-    /// The umask of a hook whose profile allows changes of modes: at most 0777; default 022. Any other hook has 077.
+    /// The umask of a hook under a profile with `metadata = "change"`: at most 0777; default 022. Any other hook has 077.
     #[prost(uint32, optional, tag = "8")]
     pub umask: ::core::option::Option<u32>,
 }
@@ -708,10 +712,11 @@ pub struct Event {
     /// The lifecycle point, in the contract's spelling.
     #[prost(string, tag = "1")]
     pub point: ::prost::alloc::string::String,
-    /// The event as JSON text.
+    /// The event as JSON text: one document, or nothing.
     #[prost(bytes = "bytes", tag = "2")]
     pub json: ::prost::bytes::Bytes,
-    /// Write `json` byte for byte, without the contract's envelope.
+    /// Whether stdin is `json` byte for byte, without the contract's envelope. Then any bytes are valid under `observe`, and any
+    /// `point` under other contracts.
     #[prost(bool, tag = "3")]
     pub raw: bool,
 }
@@ -743,31 +748,32 @@ pub struct Narrow {
 /// One hook to run.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecuteRequest {
-    /// The caller's id; a UUID is made if empty. A repeated id returns the kept answer and runs nothing.
+    /// The caller's id, an idempotency key of its uid; a UUID is made if empty. A repeated id returns the kept answer and runs
+    /// nothing.
     #[prost(string, tag = "1")]
     pub request_id: ::prost::alloc::string::String,
     /// The command.
     #[prost(message, optional, tag = "2")]
     pub hook: ::core::option::Option<Hook>,
-    /// The contract; default `observe`.
+    /// The contract: the rules for stdin, exit code and stdout. Default: `observe`.
     #[prost(enumeration = "Contract", tag = "3")]
     pub contract: i32,
     /// The event.
     #[prost(message, optional, tag = "4")]
     pub event: ::core::option::Option<Event>,
-    /// Which of the contract's modes, for example `shell_push`; empty = the contract's default.
+    /// The contract's mode, for example `shell_push`; empty = the contract's default.
     #[prost(string, tag = "5")]
     pub mode: ::prost::alloc::string::String,
     /// The profile; default: the contract's.
     #[prost(string, tag = "6")]
     pub profile: ::prost::alloc::string::String,
-    /// Narrows the profile.
+    /// Rights to remove from the profile; at most 32 paths.
     #[prost(message, optional, tag = "7")]
     pub narrow: ::core::option::Option<Narrow>,
     /// Wall time for queue, set-up and run together; default: the hook's, else the contract's, else the profile's.
     #[prost(message, optional, tag = "8")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
-    /// Refuse where confinement is not confirmed; default true.
+    /// Refuse where the operator's backend does not confine; default true.
     #[prost(bool, optional, tag = "9")]
     pub require_confirmed: ::core::option::Option<bool>,
     /// Action if this client disconnects.
@@ -776,20 +782,23 @@ pub struct ExecuteRequest {
     /// May tighten the contract's failure policy.
     #[prost(enumeration = "OnFailure", tag = "11")]
     pub on_failure: i32,
-    /// Scopes pushes, the loop valve and rate limits.
+    /// Scopes pushes, the loop valve and rate limits. Also for the journal, and for stdin under contracts with a member for it.
+    /// Empty: the journal has the event's `session_id`. Exceptions: under `basecoat` and `copilot` first `sessionId`, under
+    /// `cursor` first `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
     #[prost(string, tag = "12")]
     pub session_id: ::prost::alloc::string::String,
-    /// The largest reply this client takes, bytes; default a little under 4 MiB.
+    /// The largest reply this client accepts, bytes; default 64 KiB under 4 MiB.
     #[prost(uint64, optional, tag = "13")]
     pub max_reply_bytes: ::core::option::Option<u64>,
-    /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
+    /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, the request is refused
+    /// as `RECURSION_LIMIT`.
     #[prost(uint32, tag = "14")]
     pub depth: u32,
-    /// Optional values of the caller, used as far as the profile accepts them.
+    /// Optional values of the caller, used as far as the profile accepts them; the rest is ignored.
     #[prost(message, optional, tag = "15")]
     pub offer: ::core::option::Option<Offer>,
-    /// The name of a required hook of the administrator's files, whose command, profile and time limit count. Excludes a command,
-    /// variables and a profile in this request.
+    /// The name of a required hook of the contract and point in the administrator's files, whose command, profile and time limit
+    /// count. Excludes a command, variables, a profile and `narrow` in this request.
     #[prost(string, tag = "16")]
     pub required: ::prost::alloc::string::String,
 }
@@ -797,20 +806,21 @@ pub struct ExecuteRequest {
 /// left out, where the same in `hook` would be refused.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Offer {
-    /// Variables; set if the profile admits them and `hook.env` does not set them.
+    /// Variables; set where the profile admits them and `hook.env` does not set them.
     #[prost(btree_map = "string, string", tag = "1")]
     pub env: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// The workspace to bind if the profile requires one and `hook.workspace` is empty. Absolute.
+    /// The workspace to bind where the profile requires one and `hook.workspace` is empty. Absolute. A user's own daemon can run
+    /// the hook without one.
     #[prost(string, tag = "2")]
     pub workspace: ::prost::alloc::string::String,
     /// The working directory if that workspace is bound and `hook.working_dir` is empty. Absolute.
     #[prost(string, tag = "3")]
     pub working_dir: ::prost::alloc::string::String,
     /// Names of further variables that the caller has. Where the profile admits one of these, nothing is run, and the response has
-    /// its name in `wanted_variables`.
+    /// its name in `wanted_variables`. Then repeat the request with the values in `env`.
     #[prost(string, repeated, tag = "4")]
     pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -823,37 +833,39 @@ pub struct ExecuteResponse {
     /// How the hook ended.
     #[prost(message, optional, tag = "2")]
     pub outcome: ::core::option::Option<Outcome>,
-    /// The output of the hook on stdout, up to the cap.
+    /// The first bytes of stdout, up to the profile's `limits.output`. Under a profile with `output.redact`, all texts of the
+    /// response are redacted.
     #[prost(bytes = "bytes", tag = "3")]
     pub stdout: ::prost::bytes::Bytes,
-    /// The last bytes of a cut stdout.
+    /// The last 64 KiB of a longer stdout.
     #[prost(bytes = "bytes", tag = "4")]
     pub stdout_tail: ::prost::bytes::Bytes,
     /// Number of bytes written to stdout.
     #[prost(uint64, tag = "5")]
     pub stdout_total_bytes: u64,
-    /// Whether stdout was longer than the capture.
+    /// Whether stdout was longer than the kept part.
     #[prost(bool, tag = "6")]
     pub stdout_truncated: bool,
-    /// The output of the hook on stderr, up to the cap.
+    /// The first bytes of stderr, up to the profile's `limits.output`.
     #[prost(bytes = "bytes", tag = "7")]
     pub stderr: ::prost::bytes::Bytes,
-    /// The last bytes of a cut stderr.
+    /// The last 64 KiB of a longer stderr.
     #[prost(bytes = "bytes", tag = "8")]
     pub stderr_tail: ::prost::bytes::Bytes,
     /// Number of bytes written to stderr.
     #[prost(uint64, tag = "9")]
     pub stderr_total_bytes: u64,
-    /// Whether stderr was longer than the capture.
+    /// Whether stderr was longer than the kept part.
     #[prost(bool, tag = "10")]
     pub stderr_truncated: bool,
     /// Meaning of the end under the contract.
     #[prost(message, optional, tag = "11")]
     pub verdict: ::core::option::Option<Verdict>,
-    /// How it was confined.
+    /// How the run was confined.
     #[prost(message, optional, tag = "12")]
     pub confinement: ::core::option::Option<Confinement>,
-    /// The syscalls that the sandbox denied, as far as this host can observe them. Denied files are not observed.
+    /// The operations that the sandbox denied, as far as the sources of `denial_sources` report them. Denied files are not
+    /// observed. At most 8 KiB of text, from the daemon or the kernel, never from the hook.
     #[prost(message, repeated, tag = "13")]
     pub denials: ::prost::alloc::vec::Vec<Denial>,
     /// Resource usage.
@@ -865,21 +877,25 @@ pub struct ExecuteResponse {
     /// The contract's own events of this run.
     #[prost(message, repeated, tag = "17")]
     pub events: ::prost::alloc::vec::Vec<ContractEvent>,
-    /// The version of the contract that was applied.
+    /// The version of the contract that was applied, for example `reyn/2026-06`.
     #[prost(string, tag = "18")]
     pub contract_version: ::prost::alloc::string::String,
-    /// `stdout` or `stderr` is shorter than the capture, to fit `max_reply_bytes`.
+    /// Whether output was left out to fit `max_reply_bytes`: tails are kept first, then stdout, then stderr. The verdict is that
+    /// of the whole capture.
     #[prost(bool, tag = "19")]
     pub cut_for_reply: bool,
-    /// Sources of denials in this run; a denial of any other source is not in `denials`.
+    /// Sources of denials in this run; a denial of any other source is not in `denials`. `seccomp`: denied syscalls with their
+    /// arguments, by seccomp user notification; not where the daemon itself is under a filter with a listener. `relay`: refused
+    /// connections to named hosts; only under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that
+    /// no hook needs; always available.
     #[prost(string, repeated, tag = "20")]
     pub denial_sources: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+    /// Why the hook could not be executed, for people; present only with `EXEC_FAILED`. Examples: a missing interpreter, a line
     /// ending in its name, a missing first line.
     #[prost(string, tag = "21")]
     pub exec_problem: ::prost::alloc::string::String,
-    /// The names among `offer.names` that the profile admits. If present, nothing was run or recorded: retry the request with
-    /// their values in `offer.env`.
+    /// The names among `offer.names` that the profile admits. If present, nothing was run or recorded, and only `request_id` is
+    /// set beside them: retry the request with their values in `offer.env`.
     #[prost(string, repeated, tag = "22")]
     pub wanted_variables: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -932,19 +948,19 @@ pub struct Tool {
     /// The call's id.
     #[prost(string, tag = "2")]
     pub use_id: ::prost::alloc::string::String,
-    /// Its input, as JSON text.
+    /// The call's input, as JSON text.
     #[prost(string, tag = "3")]
     pub input_json: ::prost::alloc::string::String,
-    /// Its response, as JSON text.
+    /// The call's response, as JSON text.
     #[prost(string, tag = "4")]
     pub response_json: ::prost::alloc::string::String,
-    /// Whether it succeeded.
+    /// Whether the call succeeded.
     #[prost(bool, optional, tag = "5")]
     pub success: ::core::option::Option<bool>,
-    /// Its error text.
+    /// The call's error text.
     #[prost(string, tag = "6")]
     pub error: ::prost::alloc::string::String,
-    /// Duration, milliseconds.
+    /// Duration of the call, milliseconds.
     #[prost(uint64, optional, tag = "7")]
     pub duration_ms: ::core::option::Option<u64>,
 }
@@ -986,95 +1002,102 @@ pub struct InlineHook {
 /// Runs all hooks that are due at a lifecycle point.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DispatchRequest {
-    /// The caller's id; a repeated id returns the kept answer.
+    /// The caller's id; a repeated id returns the kept answer. Ids of dispatches and of `Execute` are separate.
     #[prost(string, tag = "1")]
     pub request_id: ::prost::alloc::string::String,
-    /// Scopes pushes, the loop valve and rate limits.
+    /// Scopes pushes, the loop valve and rate limits; also for stdin. In the journal and for the loop valve, this id takes
+    /// precedence over the event's.
     #[prost(string, tag = "2")]
     pub session_id: ::prost::alloc::string::String,
-    /// The contract; may be left out if all due hooks agree.
+    /// The contract, to select only its hooks. Unset: that of the due hooks; if they have several, the request is refused as
+    /// `INVALID_REQUEST`. Required with `inline_hooks`.
     #[prost(enumeration = "Contract", tag = "3")]
     pub contract: i32,
-    /// The event; its `point` selects the hooks.
+    /// The event, as for `Execute`; its `point` selects the hooks, and a present `json` is an object. On stdin, its own members
+    /// take precedence over fields of this request.
     #[prost(message, optional, tag = "4")]
     pub event: ::core::option::Option<Event>,
-    /// The turn's number.
+    /// The turn's number, for stdin.
     #[prost(uint64, optional, tag = "5")]
     pub turn: ::core::option::Option<u64>,
-    /// The agent's name.
+    /// The agent's name, for stdin and `scope`.
     #[prost(string, tag = "6")]
     pub agent: ::prost::alloc::string::String,
-    /// The session that started this one.
+    /// The session that started this one, for stdin.
     #[prost(string, tag = "7")]
     pub parent_session_id: ::prost::alloc::string::String,
-    /// The repository, `owner/name`.
+    /// The repository, `owner/name`, for stdin.
     #[prost(string, tag = "8")]
     pub repository: ::prost::alloc::string::String,
-    /// The branch.
+    /// The branch, for stdin.
     #[prost(string, tag = "9")]
     pub branch: ::prost::alloc::string::String,
-    /// The token budget.
+    /// The token budget, for stdin.
     #[prost(message, optional, tag = "10")]
     pub budget: ::core::option::Option<Budget>,
-    /// The runtime's working directory.
+    /// The runtime's working directory, for stdin.
     #[prost(string, tag = "11")]
     pub cwd: ::prost::alloc::string::String,
-    /// Binds `${workspace}`; default: the directory in the event or `cwd`, if it lies below a root that the operator lists.
+    /// Binds `${workspace}` for every hook. Empty: the `cwd` of the event, else of this request, if the caller could bind it:
+    /// below a root that the operator lists.
     #[prost(string, tag = "12")]
     pub workspace: ::prost::alloc::string::String,
-    /// Time of the event; default: its arrival.
+    /// Time of the event, for stdin; default: its arrival.
     #[prost(message, optional, tag = "13")]
     pub timestamp: ::core::option::Option<::prost_types::Timestamp>,
-    /// The tool call, for matchers and tool events.
+    /// The tool call, for matchers (`name`) and stdin. The event's `tool_name` or `toolName` counts too. At a point without a
+    /// tool, matchers use the point's subject. Every matcher matches a subject that is no text, empty or longer than 16 KiB.
     #[prost(message, optional, tag = "14")]
     pub tool: ::core::option::Option<Tool>,
     /// Owners of the hooks; absent = all, but with `agent` set, hooks of other agents are left out.
     #[prost(message, optional, tag = "15")]
     pub scope: ::core::option::Option<Scope>,
-    /// The stage.
+    /// Selects the hooks of the point.
     #[prost(enumeration = "DispatchStage", tag = "16")]
     pub stage: i32,
-    /// infer's agent mode: `standard`, `plan`, `auto`, or any other.
+    /// infer's agent mode: `standard`, `plan`, `auto`, or any other; empty = `standard`. The mode decides which commands run.
     #[prost(string, tag = "17")]
     pub mode_key: ::prost::alloc::string::String,
-    /// Origin of the turn.
+    /// Origin of the turn, for the loop valve.
     #[prost(enumeration = "TurnOrigin", tag = "18")]
     pub turn_origin: i32,
     /// Hooks of this request, after the configured ones.
     #[prost(message, repeated, tag = "19")]
     pub inline_hooks: ::prost::alloc::vec::Vec<InlineHook>,
-    /// Wall time for the whole dispatch.
+    /// Wall time for the whole dispatch. Each hook has the time that is left, or its own timeout if that is less.
     #[prost(message, optional, tag = "20")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
-    /// Refuse hooks where confinement is not confirmed; default true.
+    /// Refuse hooks where the operator's backend does not confine; default true.
     #[prost(bool, optional, tag = "21")]
     pub require_confirmed: ::core::option::Option<bool>,
-    /// Action if this client disconnects.
+    /// Action if this client disconnects, for every hook.
     #[prost(enumeration = "OnDisconnect", tag = "22")]
     pub on_disconnect: i32,
-    /// May tighten the contract's failure policy.
+    /// May tighten the contract's failure policy, for every hook.
     #[prost(enumeration = "OnFailure", tag = "23")]
     pub on_failure: i32,
-    /// The largest reply this client takes, bytes.
+    /// The largest reply this client accepts, bytes; hooks share it equally.
     #[prost(uint64, optional, tag = "24")]
     pub max_reply_bytes: ::core::option::Option<u64>,
-    /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
+    /// Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, hooks are refused as
+    /// `RECURSION_LIMIT`.
     #[prost(uint32, tag = "25")]
     pub depth: u32,
     /// The profile of inline hooks without one; default: the contract's. Configured hooks have the profiles of the configuration.
+    /// An operator-only profile requires a consent under it, or a `\[[hook]\]` with the command.
     #[prost(string, tag = "26")]
     pub profile: ::prost::alloc::string::String,
-    /// Binds `${source}`, for all hooks; empty: as in `Hook`.
+    /// Binds `${source}` for every hook; empty: as in `Hook`.
     #[prost(string, tag = "27")]
     pub source: ::prost::alloc::string::String,
 }
 /// A refusal of one hook inside a dispatch.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Refusal {
-    /// The stable reason, as in `ErrorInfo`.
+    /// The stable reason, as in `ErrorInfo`. For a fault in a dispatch: `FAULT`.
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
-    /// Message for the operator.
+    /// Message for the operator, as in the status.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
     /// As in `ErrorInfo.metadata`.
@@ -1093,7 +1116,8 @@ pub struct DispatchedHook {
     /// Meaning under the contract; for a refused hook, the contract's verdict on a failure.
     #[prost(message, optional, tag = "5")]
     pub verdict: ::core::option::Option<Verdict>,
-    /// Whether the hook only observed, after an earlier hook had stopped the operation. Its verdict does not count.
+    /// Whether the hook only observed: its entry has `after_block = "run"`, and an earlier hook had stopped the operation. Its
+    /// verdict does not count.
     #[prost(bool, tag = "7")]
     pub only_looked_on: bool,
     /// Exactly one of these is set.
@@ -1105,16 +1129,17 @@ pub mod dispatched_hook {
     /// Exactly one of these is set.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum End {
-        /// The hook ran.
+        /// The hook ran: the response that `Execute` would have given.
         #[prost(message, tag = "2")]
         Ran(super::ExecuteResponse),
-        /// The hook was due but skipped, with the reason.
+        /// The hook was due but skipped, with the reason. Not produced yet.
         #[prost(string, tag = "3")]
         Skipped(::prost::alloc::string::String),
-        /// The hook was refused.
+        /// The hook was refused, as `Execute` would have refused it.
         #[prost(message, tag = "4")]
         Refused(super::Refusal),
-        /// The hook needed no process and ran in the daemon; always true.
+        /// The hook needed no process and ran in the daemon; always true. Examples: docker-agent's built-in hooks that are functions
+        /// of the event, Loom's `log`.
         #[prost(bool, tag = "6")]
         InProcess(bool),
     }
@@ -1125,7 +1150,7 @@ pub struct Reminder {
     /// `blocked`, `success` or `context`.
     #[prost(string, tag = "1")]
     pub kind: ::prost::alloc::string::String,
-    /// Its hook.
+    /// Name of the hook.
     #[prost(string, tag = "2")]
     pub hook_name: ::prost::alloc::string::String,
     /// The text.
@@ -1160,13 +1185,14 @@ pub struct DispatchResponse {
     /// The folded verdict.
     #[prost(message, optional, tag = "2")]
     pub answer: ::core::option::Option<Verdict>,
-    /// The hooks that were reached, in order: none after one that ended the chain.
+    /// The hooks that were reached, in order: none after one that ended the chain. Each has exactly one of `ran`, `skipped`,
+    /// `refused` and `in_process`.
     #[prost(message, repeated, tag = "3")]
     pub hooks: ::prost::alloc::vec::Vec<DispatchedHook>,
-    /// The hook that blocked; empty if none did.
+    /// The name of the hook that blocked; empty if none did.
     #[prost(string, tag = "4")]
     pub blocked_by_hook: ::prost::alloc::string::String,
-    /// Reminders in order.
+    /// Loom: texts to pass to the model later, in order.
     #[prost(message, repeated, tag = "5")]
     pub reminders: ::prost::alloc::vec::Vec<Reminder>,
     /// Messages to deliver, in order.
@@ -1175,13 +1201,13 @@ pub struct DispatchResponse {
     /// The contract's own events, in order.
     #[prost(message, repeated, tag = "7")]
     pub events: ::prost::alloc::vec::Vec<ContractEvent>,
-    /// The loop valve; absent where the contract has none.
+    /// reyn: the loop valve; absent where the contract has none.
     #[prost(message, optional, tag = "8")]
     pub loop_valve: ::core::option::Option<LoopValve>,
-    /// The version of the contract that was applied.
+    /// The version of the contract that was applied; empty where no hook was due and no contract was named.
     #[prost(string, tag = "9")]
     pub contract_version: ::prost::alloc::string::String,
-    /// Texts of hooks for the answer, in order.
+    /// docker-agent: texts of hooks that go with the answer, in order.
     #[prost(string, repeated, tag = "10")]
     pub messages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -1191,32 +1217,32 @@ pub struct ListHooksRequest {
     /// Only this point; empty = all.
     #[prost(string, tag = "1")]
     pub point: ::prost::alloc::string::String,
-    /// Only this contract; UNSPECIFIED = all.
+    /// Only this contract; `UNSPECIFIED` = all.
     #[prost(enumeration = "Contract", tag = "2")]
     pub contract: i32,
 }
 /// A configured hook.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConfiguredHook {
-    /// Its name.
+    /// The hook's name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Its contract.
+    /// The contract.
     #[prost(enumeration = "Contract", tag = "2")]
     pub contract: i32,
-    /// Its point.
+    /// The lifecycle point.
     #[prost(string, tag = "3")]
     pub point: ::prost::alloc::string::String,
-    /// Its matcher; empty = always.
+    /// The matcher; empty = always.
     #[prost(string, tag = "4")]
     pub matcher: ::prost::alloc::string::String,
-    /// Its command, as configured.
+    /// The command, as configured; of an HTTP hook `http: ` and the URL without its query.
     #[prost(string, tag = "5")]
     pub command: ::prost::alloc::string::String,
-    /// Its profile.
+    /// The profile.
     #[prost(string, tag = "6")]
     pub profile: ::prost::alloc::string::String,
-    /// Its place in the configuration: file and entry.
+    /// The hook's place in the configuration: file and entry.
     #[prost(string, tag = "7")]
     pub source: ::prost::alloc::string::String,
 }
@@ -1340,13 +1366,13 @@ pub struct Grant {
 /// A file that a run is bound to.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HashedFile {
-    /// Its path.
+    /// The file's path.
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
-    /// `program`, `interpreter` or `argument`.
+    /// The file's role in the command: `program`, `interpreter` or `argument`.
     #[prost(string, tag = "2")]
     pub role: ::prost::alloc::string::String,
-    /// SHA-256 of its content, lower-case hex.
+    /// SHA-256 of the content, lower-case hex.
     #[prost(string, tag = "3")]
     pub sha256: ::prost::alloc::string::String,
 }
@@ -1393,38 +1419,38 @@ pub struct PreviewResponse {
     /// The working directory; empty = the scratch directory.
     #[prost(string, tag = "2")]
     pub working_dir: ::prost::alloc::string::String,
-    /// Names in the environment, never values.
+    /// Names of all variables in the environment, never their values.
     #[prost(string, repeated, tag = "3")]
     pub environment_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Accessible paths; empty under `noop`, which does not restrict access.
+    /// Every path that the run would reach; empty under `noop`, which does not restrict access.
     #[prost(message, repeated, tag = "4")]
     pub grants: ::prost::alloc::vec::Vec<Grant>,
-    /// The profile, its axes and how each would be enforced. `confirmed` means that the self-test proved it; there is no
-    /// evidence of a run.
+    /// The profile and its digest; once planned, also the backend, `passed_over`, `unconfined`, all axes and how each would be
+    /// enforced. `confirmed` means that the self-test proved it; there is no `evidence` of a run.
     #[prost(message, optional, tag = "5")]
     pub confinement: ::core::option::Option<Confinement>,
-    /// The time limit.
+    /// The wall time; present once admitted.
     #[prost(message, optional, tag = "6")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
-    /// The expected refusal; absent if the hook would run.
+    /// The expected refusal of `Execute`; absent if the hook would run.
     #[prost(message, optional, tag = "7")]
     pub refusal: ::core::option::Option<Refusal>,
     /// The request's id, or a new one.
     #[prost(string, tag = "8")]
     pub request_id: ::prost::alloc::string::String,
-    /// The present files that a consent is bound to; only if admission allows the command.
+    /// The present files that a consent is bound to: program, interpreter and script. Only if admission allows the command.
     #[prost(message, repeated, tag = "9")]
     pub files: ::prost::alloc::vec::Vec<HashedFile>,
-    /// Why the hook may run: `allowlist`, `environment` or `typed`; empty where admission refuses it.
+    /// Why the hook may run: `allowlist`, `builtin`, `environment`, `required` or `typed`; empty where admission refuses it.
     #[prost(string, tag = "10")]
     pub consent: ::prost::alloc::string::String,
-    /// The resource limits.
+    /// The resource limits of the profile, narrowed by the request.
     #[prost(message, optional, tag = "11")]
     pub limits: ::core::option::Option<Limits>,
-    /// Network access: `none` or `outbound`.
+    /// Network access of the profile, narrowed by the request: `none` or `outbound`.
     #[prost(string, tag = "12")]
     pub network: ::prost::alloc::string::String,
-    /// Tasks that the hook may start: `threads` or `processes`.
+    /// Tasks that the hook may start, narrowed by the request: `threads` or `processes`.
     #[prost(string, tag = "13")]
     pub spawn: ::prost::alloc::string::String,
     /// Changes of modes, owners and times: `keep` or `change`.
@@ -1444,7 +1470,7 @@ pub struct PreviewResponse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OnDisconnect {
-    /// KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
+    /// `KILL`, but `FINISH` at points of an end (`session_end`, `session.end`, `turn_end`).
     Unspecified = 0,
     /// The whole tree is killed.
     Kill = 1,
@@ -1477,11 +1503,11 @@ impl OnDisconnect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OnFailure {
-    /// As the contract defines it.
+    /// `CONTRACT`.
     Unspecified = 0,
     /// As the contract defines it.
     Contract = 1,
-    /// A failure denies or blocks, also where the contract would let it pass.
+    /// A hook that failed without a decision denies or blocks, also where the contract would let it pass.
     Closed = 2,
 }
 impl OnFailure {
@@ -1510,11 +1536,11 @@ impl OnFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum DispatchStage {
-    /// DEFAULT.
+    /// `DEFAULT`.
     Unspecified = 0,
-    /// The ordinary hooks.
+    /// The ordinary hooks: all but docker-agent's `preempt_yolo` entries.
     Default = 1,
-    /// docker-agent's `preempt_yolo` entries, before the approval chain.
+    /// Only docker-agent's `preempt_yolo` entries, before the approval chain.
     Preempt = 2,
 }
 impl DispatchStage {
@@ -1543,7 +1569,7 @@ impl DispatchStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TurnOrigin {
-    /// HUMAN.
+    /// `HUMAN`.
     Unspecified = 0,
     /// A human; resets the loop valve.
     Human = 1,
@@ -2312,13 +2338,13 @@ pub struct PendingConsent {
     /// The requested profile.
     #[prost(string, tag = "5")]
     pub profile: ::prost::alloc::string::String,
-    /// The profile's axes.
+    /// The profile's axes on this host.
     #[prost(message, repeated, tag = "6")]
     pub axes: ::prost::alloc::vec::Vec<AxisReport>,
-    /// Changes since the last approval; text as a unified diff.
+    /// Changes of script or profile since the last approval; text as a unified diff.
     #[prost(string, tag = "7")]
     pub diff: ::prost::alloc::string::String,
-    /// When the request without an answer is decided as NO.
+    /// When the request without an answer is decided as `NO`.
     #[prost(message, optional, tag = "8")]
     pub expires_at: ::core::option::Option<::prost_types::Timestamp>,
     /// The caller: `uid=1000 gid=1000 pid=4242`.
@@ -2336,7 +2362,8 @@ pub struct PendingConsent {
     /// Reason for the question; for a command, why the allowlist does not allow it.
     #[prost(string, tag = "13")]
     pub why: ::prost::alloc::string::String,
-    /// The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
+    /// The tool to be called, where the question is about a tool call and not about a command. `ALWAYS` then has the effect of
+    /// `ONCE`.
     #[prost(string, tag = "14")]
     pub tool_name: ::prost::alloc::string::String,
     /// Input of the tool, as JSON.
@@ -2346,7 +2373,7 @@ pub struct PendingConsent {
     #[prost(string, repeated, tag = "16")]
     pub egress: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
-    /// `POST <https://api.example.org/> with the secret `token`as`Authorization\``.
+    /// ``POST <https://api.example.org/> with the secret `token` as `Authorization` ``.
     #[prost(string, repeated, tag = "17")]
     pub requests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -2356,7 +2383,7 @@ pub struct SettledConsent {
     /// Its id.
     #[prost(string, tag = "1")]
     pub consent_id: ::prost::alloc::string::String,
-    /// The answer; NO also for an expired request.
+    /// The answer; `NO` also for an expired request.
     #[prost(enumeration = "ConsentDecision", tag = "2")]
     pub decision: i32,
     /// True for a request without an answer in time.
@@ -2396,7 +2423,7 @@ pub struct DecideRequest {
 /// Whether the answer counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DecideResponse {
-    /// False where another answer came first.
+    /// False where the question is over, for example by another answer.
     #[prost(bool, tag = "1")]
     pub counted: bool,
 }
@@ -2438,13 +2465,14 @@ pub struct ListAllowedResponse {
 /// Allows a command.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AllowRequest {
-    /// The command, as argv.
+    /// The command, as argv. The program is an absolute path, or found on the profile's `PATH`; relative scripts lie in
+    /// `working_dir_scope`.
     #[prost(string, repeated, tag = "1")]
     pub argv: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Required digests of the command's files; empty = their present digests. With digests in the request, no file is read.
     #[prost(message, repeated, tag = "2")]
     pub digests: ::prost::alloc::vec::Vec<Digest>,
-    /// The profile; empty = any.
+    /// The profile; empty = any, with any content.
     #[prost(string, tag = "3")]
     pub profile: ::prost::alloc::string::String,
     /// Only below this directory; empty = anywhere.
@@ -2603,7 +2631,8 @@ pub mod consent_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Streams pending requests to a listener until it disconnects.
+        /// Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+        /// slow gets `OVERLOADED`.
         pub async fn watch(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchRequest>,
@@ -2628,7 +2657,8 @@ pub mod consent_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.ConsentService", "Watch"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Answers one pending request.
+        /// Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+        /// `counted` is false where the question is over.
         pub async fn decide(
             &mut self,
             request: impl tonic::IntoRequest<super::DecideRequest>,
@@ -2650,7 +2680,7 @@ pub mod consent_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.ConsentService", "Decide"));
             self.inner.unary(req, path, codec).await
         }
-        /// Lists the approvals.
+        /// Lists the entries of the allowlist, and reyn's own.
         pub async fn list_allowed(
             &mut self,
             request: impl tonic::IntoRequest<super::ListAllowedRequest>,
@@ -2675,7 +2705,7 @@ pub mod consent_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.ConsentService", "ListAllowed"));
             self.inner.unary(req, path, codec).await
         }
-        /// Allows a command in advance.
+        /// Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files.
         pub async fn allow(
             &mut self,
             request: impl tonic::IntoRequest<super::AllowRequest>,
@@ -2697,7 +2727,7 @@ pub mod consent_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.ConsentService", "Allow"));
             self.inner.unary(req, path, codec).await
         }
-        /// Revokes an approval.
+        /// Removes every entry for a command, reyn's too.
         pub async fn revoke(
             &mut self,
             request: impl tonic::IntoRequest<super::RevokeRequest>,
@@ -2739,17 +2769,19 @@ pub mod consent_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Streams pending requests to a listener until it disconnects.
+        /// Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+        /// slow gets `OVERLOADED`.
         async fn watch(
             &self,
             request: tonic::Request<super::WatchRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
-        /// Answers one pending request.
+        /// Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+        /// `counted` is false where the question is over.
         async fn decide(
             &self,
             request: tonic::Request<super::DecideRequest>,
         ) -> std::result::Result<tonic::Response<super::DecideResponse>, tonic::Status>;
-        /// Lists the approvals.
+        /// Lists the entries of the allowlist, and reyn's own.
         async fn list_allowed(
             &self,
             request: tonic::Request<super::ListAllowedRequest>,
@@ -2757,12 +2789,12 @@ pub mod consent_service_server {
             tonic::Response<super::ListAllowedResponse>,
             tonic::Status,
         >;
-        /// Allows a command in advance.
+        /// Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files.
         async fn allow(
             &self,
             request: tonic::Request<super::AllowRequest>,
         ) -> std::result::Result<tonic::Response<super::AllowResponse>, tonic::Status>;
-        /// Revokes an approval.
+        /// Removes every entry for a command, reyn's too.
         async fn revoke(
             &self,
             request: tonic::Request<super::RevokeRequest>,
@@ -3113,28 +3145,28 @@ pub mod consent_service_server {
 /// Selects records.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditFilter {
-    /// Not before.
+    /// Only records from this time on.
     #[prost(message, optional, tag = "1")]
     pub since: ::core::option::Option<::prost_types::Timestamp>,
-    /// Not after.
+    /// Only records up to this time.
     #[prost(message, optional, tag = "2")]
     pub until: ::core::option::Option<::prost_types::Timestamp>,
-    /// Only this hook.
+    /// Only start records and refusals of this hook, and the end records of matching starts, also of earlier ones.
     #[prost(string, tag = "3")]
     pub hook: ::prost::alloc::string::String,
-    /// Only this session.
+    /// Only records of this session, chosen as by `hook`.
     #[prost(string, tag = "4")]
     pub session_id: ::prost::alloc::string::String,
-    /// Only this kind of end, for example `exited`, `refused`.
+    /// Only ends of this kind: an outcome (`exited`, `timed_out`, …), `refused` or `interrupted`.
     #[prost(string, tag = "5")]
     pub end: ::prost::alloc::string::String,
-    /// Only this profile.
+    /// Only records under this profile, chosen as by `hook`.
     #[prost(string, tag = "6")]
     pub profile: ::prost::alloc::string::String,
-    /// Only requests of this uid.
+    /// Only records of this caller's uid, chosen as by `hook`.
     #[prost(uint32, optional, tag = "7")]
     pub peer_uid: ::core::option::Option<u32>,
-    /// Only this run.
+    /// Only records of this run, chosen as by `hook`.
     #[prost(string, tag = "8")]
     pub run_id: ::prost::alloc::string::String,
 }
@@ -3161,7 +3193,7 @@ pub struct QueryRequest {
     #[prost(uint32, tag = "2")]
     pub limit: u32,
     /// The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
-    /// RECORD_TOO_LARGE.
+    /// `RECORD_TOO_LARGE`.
     #[prost(uint64, optional, tag = "3")]
     pub max_reply_bytes: ::core::option::Option<u64>,
 }
@@ -4555,9 +4587,9 @@ pub enum RunState {
     Unspecified = 0,
     /// The run waits for a free place.
     Queued = 1,
-    /// The run waits for an operator's consent.
+    /// The run waits for an operator's consent, and holds no place; `left` is the time until the question expires.
     Asking = 2,
-    /// The run has a place, and is being checked, recorded and confined.
+    /// The run has a place: its program is hashed, its start recorded, its child confined.
     Starting = 3,
     /// The hook has been released, and its end is not recorded yet.
     Running = 4,
@@ -4749,8 +4781,8 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "ListRuns"));
             self.inner.unary(req, path, codec).await
         }
-        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-        /// Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+        /// Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
         pub async fn kill_run(
             &mut self,
             request: impl tonic::IntoRequest<super::KillRunRequest>,
@@ -4830,8 +4862,8 @@ pub mod admin_service_server {
             tonic::Response<super::ListRunsResponse>,
             tonic::Status,
         >;
-        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-        /// Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+        /// Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+        /// Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
         async fn kill_run(
             &self,
             request: tonic::Request<super::KillRunRequest>,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Form;
-use crate::page::assert_section;
+use crate::page::{add_links, assert_section, table_of};
 
 /// Table of a page: the keys of a form below one key, and links of their texts.
 struct Table {
@@ -113,21 +113,10 @@ fn the_tables_in_the_docs_are_those_of_the_schemas() {
         }
         let mut rows = Vec::new();
         add_rows(&root, table.above, schema, &tables, &mut rows);
-        for line in table.links.lines() {
-            let (key, link) = line.split_once(' ').unwrap();
-            let (phrase, _) = link[1..].split_once("](").unwrap();
-            let row = rows.iter_mut().find(|(known, _)| known == key);
-            let (_, cells) = row.unwrap_or_else(|| panic!("{key}"));
-            assert!(cells.contains(phrase), "{key}: {phrase}: {cells}");
-            *cells = cells.replacen(phrase, link, 1);
-        }
-        let rows = rows
-            .iter()
-            .map(|(key, cells)| format!("| `{key}` | {cells} |\n"));
-        let rows: String = rows.collect();
+        add_links(&mut rows, table.links);
         let name = format!("keys {}", table.above);
-        let head = "| key | default | meaning |\n|---|---|---|\n";
-        assert_section(table.page, name.trim_end(), &format!("{head}{rows}"));
+        let text = table_of(&["key", "default", "meaning"], &rows);
+        assert_section(table.page, name.trim_end(), &text);
     }
 }
 

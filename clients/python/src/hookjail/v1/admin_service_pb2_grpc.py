@@ -89,8 +89,8 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def KillRun(self, request, context):
-        """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-        Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+        """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+        Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

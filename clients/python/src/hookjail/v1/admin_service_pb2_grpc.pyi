@@ -42,8 +42,8 @@ class AdminServiceStub:
     ListRuns: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListRunsRequest, _admin_service_pb2.ListRunsResponse]
     """Lists the runs in work: running, starting or waiting to start."""
     KillRun: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.KillRunRequest, _admin_service_pb2.KillRunResponse]
-    """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-    Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+    """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+    Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
     """
     Status: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.StatusRequest, _admin_service_pb2.StatusResponse]
     """Returns the status of the daemon. Tests nothing and changes nothing."""
@@ -62,8 +62,8 @@ class AdminServiceAsyncStub(AdminServiceStub):
     ListRuns: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListRunsRequest, _admin_service_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists the runs in work: running, starting or waiting to start."""
     KillRun: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.KillRunRequest, _admin_service_pb2.KillRunResponse]  # type: ignore[assignment]
-    """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-    Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+    """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+    Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
     """
     Status: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.StatusRequest, _admin_service_pb2.StatusResponse]  # type: ignore[assignment]
     """Returns the status of the daemon. Tests nothing and changes nothing."""
@@ -103,8 +103,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.KillRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.KillRunResponse, _abc.Awaitable[_admin_service_pb2.KillRunResponse]]:
-        """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-        Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+        """Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+        Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
         """
 
     @_abc_1.abstractmethod

@@ -67,35 +67,37 @@ class ConsentServiceServicer(object):
     """
 
     def Watch(self, request, context):
-        """Streams pending requests to a listener until it disconnects.
+        """Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+        slow gets `OVERLOADED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Decide(self, request, context):
-        """Answers one pending request.
+        """Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+        `counted` is false where the question is over.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAllowed(self, request, context):
-        """Lists the approvals.
+        """Lists the entries of the allowlist, and reyn's own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Allow(self, request, context):
-        """Allows a command in advance.
+        """Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Revoke(self, request, context):
-        """Revokes an approval.
+        """Removes every entry for a command, reyn's too.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

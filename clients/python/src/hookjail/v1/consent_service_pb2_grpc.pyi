@@ -34,15 +34,19 @@ class ConsentServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ConsentServiceAsyncStub: ...
     Watch: _grpc.UnaryStreamMultiCallable[_consent_service_pb2.WatchRequest, _consent_service_pb2.WatchResponse]
-    """Streams pending requests to a listener until it disconnects."""
+    """Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+    slow gets `OVERLOADED`.
+    """
     Decide: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.DecideRequest, _consent_service_pb2.DecideResponse]
-    """Answers one pending request."""
+    """Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+    `counted` is false where the question is over.
+    """
     ListAllowed: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.ListAllowedRequest, _consent_service_pb2.ListAllowedResponse]
-    """Lists the approvals."""
+    """Lists the entries of the allowlist, and reyn's own."""
     Allow: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.AllowRequest, _consent_service_pb2.AllowResponse]
-    """Allows a command in advance."""
+    """Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files."""
     Revoke: _grpc.UnaryUnaryMultiCallable[_consent_service_pb2.RevokeRequest, _consent_service_pb2.RevokeResponse]
-    """Revokes an approval."""
+    """Removes every entry for a command, reyn's too."""
 
 @_typing.type_check_only
 class ConsentServiceAsyncStub(ConsentServiceStub):
@@ -50,15 +54,19 @@ class ConsentServiceAsyncStub(ConsentServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Watch: _aio.UnaryStreamMultiCallable[_consent_service_pb2.WatchRequest, _consent_service_pb2.WatchResponse]  # type: ignore[assignment]
-    """Streams pending requests to a listener until it disconnects."""
+    """Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+    slow gets `OVERLOADED`.
+    """
     Decide: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.DecideRequest, _consent_service_pb2.DecideResponse]  # type: ignore[assignment]
-    """Answers one pending request."""
+    """Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+    `counted` is false where the question is over.
+    """
     ListAllowed: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.ListAllowedRequest, _consent_service_pb2.ListAllowedResponse]  # type: ignore[assignment]
-    """Lists the approvals."""
+    """Lists the entries of the allowlist, and reyn's own."""
     Allow: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.AllowRequest, _consent_service_pb2.AllowResponse]  # type: ignore[assignment]
-    """Allows a command in advance."""
+    """Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files."""
     Revoke: _aio.UnaryUnaryMultiCallable[_consent_service_pb2.RevokeRequest, _consent_service_pb2.RevokeResponse]  # type: ignore[assignment]
-    """Revokes an approval."""
+    """Removes every entry for a command, reyn's too."""
 
 class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
     """Asks operators whether a hook may run, and keeps the allowlist."""
@@ -69,7 +77,9 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.WatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_consent_service_pb2.WatchResponse], _abc.AsyncIterator[_consent_service_pb2.WatchResponse]]:
-        """Streams pending requests to a listener until it disconnects."""
+        """Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+        slow gets `OVERLOADED`.
+        """
 
     @_abc_1.abstractmethod
     def Decide(
@@ -77,7 +87,9 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.DecideRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consent_service_pb2.DecideResponse, _abc.Awaitable[_consent_service_pb2.DecideResponse]]:
-        """Answers one pending request."""
+        """Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+        `counted` is false where the question is over.
+        """
 
     @_abc_1.abstractmethod
     def ListAllowed(
@@ -85,7 +97,7 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.ListAllowedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consent_service_pb2.ListAllowedResponse, _abc.Awaitable[_consent_service_pb2.ListAllowedResponse]]:
-        """Lists the approvals."""
+        """Lists the entries of the allowlist, and reyn's own."""
 
     @_abc_1.abstractmethod
     def Allow(
@@ -93,7 +105,7 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.AllowRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consent_service_pb2.AllowResponse, _abc.Awaitable[_consent_service_pb2.AllowResponse]]:
-        """Allows a command in advance."""
+        """Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files."""
 
     @_abc_1.abstractmethod
     def Revoke(
@@ -101,6 +113,6 @@ class ConsentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _consent_service_pb2.RevokeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_consent_service_pb2.RevokeResponse, _abc.Awaitable[_consent_service_pb2.RevokeResponse]]:
-        """Revokes an approval."""
+        """Removes every entry for a command, reyn's too."""
 
 def add_ConsentServiceServicer_to_server(servicer: ConsentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

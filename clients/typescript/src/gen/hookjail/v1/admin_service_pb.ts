@@ -722,14 +722,14 @@ export enum RunState {
   QUEUED = 1,
 
   /**
-   * The run waits for an operator's consent.
+   * The run waits for an operator's consent, and holds no place; `left` is the time until the question expires.
    *
    * @generated from enum value: RUN_STATE_ASKING = 2;
    */
   ASKING = 2,
 
   /**
-   * The run has a place, and is being checked, recorded and confined.
+   * The run has a place: its program is hashed, its start recorded, its child confined.
    *
    * @generated from enum value: RUN_STATE_STARTING = 3;
    */
@@ -787,8 +787,8 @@ export const AdminService: GenService<{
     output: typeof ListRunsResponseSchema;
   },
   /**
-   * Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as KILLED.
-   * Both records of the run contain the caller. An unknown run is refused as RUN_UNKNOWN.
+   * Kills one run, as its deadline would, and waits for its end. A run whose hook was not released yet is refused as `KILLED`.
+   * Both records of the run contain the caller. An unknown run is refused as `RUN_UNKNOWN`.
    *
    * @generated from rpc hookjail.v1.AdminService.KillRun
    */

@@ -23,56 +23,56 @@ export const file_hookjail_v1_audit_service: GenFile = /*@__PURE__*/
  */
 export type AuditFilter = Message<"hookjail.v1.AuditFilter"> & {
   /**
-   * Not before.
+   * Only records from this time on.
    *
    * @generated from field: google.protobuf.Timestamp since = 1;
    */
   since?: Timestamp | undefined;
 
   /**
-   * Not after.
+   * Only records up to this time.
    *
    * @generated from field: google.protobuf.Timestamp until = 2;
    */
   until?: Timestamp | undefined;
 
   /**
-   * Only this hook.
+   * Only start records and refusals of this hook, and the end records of matching starts, also of earlier ones.
    *
    * @generated from field: string hook = 3;
    */
   hook: string;
 
   /**
-   * Only this session.
+   * Only records of this session, chosen as by `hook`.
    *
    * @generated from field: string session_id = 4;
    */
   sessionId: string;
 
   /**
-   * Only this kind of end, for example `exited`, `refused`.
+   * Only ends of this kind: an outcome (`exited`, `timed_out`, …), `refused` or `interrupted`.
    *
    * @generated from field: string end = 5;
    */
   end: string;
 
   /**
-   * Only this profile.
+   * Only records under this profile, chosen as by `hook`.
    *
    * @generated from field: string profile = 6;
    */
   profile: string;
 
   /**
-   * Only requests of this uid.
+   * Only records of this caller's uid, chosen as by `hook`.
    *
    * @generated from field: optional uint32 peer_uid = 7;
    */
   peerUid?: number | undefined;
 
   /**
-   * Only this run.
+   * Only records of this run, chosen as by `hook`.
    *
    * @generated from field: string run_id = 8;
    */
@@ -143,7 +143,7 @@ export type QueryRequest = Message<"hookjail.v1.QueryRequest"> & {
 
   /**
    * The longest record that the caller accepts, bytes; default 4 MiB less 64 KiB. A longer one ends the stream with
-   * RECORD_TOO_LARGE.
+   * `RECORD_TOO_LARGE`.
    *
    * @generated from field: optional uint64 max_reply_bytes = 3;
    */

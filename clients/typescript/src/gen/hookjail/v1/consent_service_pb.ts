@@ -124,21 +124,21 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
   profile: string;
 
   /**
-   * The profile's axes.
+   * The profile's axes on this host.
    *
    * @generated from field: repeated hookjail.v1.AxisReport axes = 6;
    */
   axes: AxisReport[];
 
   /**
-   * Changes since the last approval; text as a unified diff.
+   * Changes of script or profile since the last approval; text as a unified diff.
    *
    * @generated from field: string diff = 7;
    */
   diff: string;
 
   /**
-   * When the request without an answer is decided as NO.
+   * When the request without an answer is decided as `NO`.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 8;
    */
@@ -180,7 +180,8 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
   why: string;
 
   /**
-   * The tool to be called, where the question is about a tool call and not about a command. ALWAYS then has the effect of ONCE.
+   * The tool to be called, where the question is about a tool call and not about a command. `ALWAYS` then has the effect of
+   * `ONCE`.
    *
    * @generated from field: string tool_name = 14;
    */
@@ -202,7 +203,7 @@ export type PendingConsent = Message<"hookjail.v1.PendingConsent"> & {
 
   /**
    * The requests that the daemon makes over TLS for the hook, each with the name of the secret that it sends:
-   * `POST https://api.example.org/ with the secret `token` as `Authorization``.
+   * ``POST https://api.example.org/ with the secret `token` as `Authorization` ``.
    *
    * @generated from field: repeated string requests = 17;
    */
@@ -230,7 +231,7 @@ export type SettledConsent = Message<"hookjail.v1.SettledConsent"> & {
   consentId: string;
 
   /**
-   * The answer; NO also for an expired request.
+   * The answer; `NO` also for an expired request.
    *
    * @generated from field: hookjail.v1.ConsentDecision decision = 2;
    */
@@ -323,7 +324,7 @@ export const DecideRequestSchema: GenMessage<DecideRequest> = /*@__PURE__*/
  */
 export type DecideResponse = Message<"hookjail.v1.DecideResponse"> & {
   /**
-   * False where another answer came first.
+   * False where the question is over, for example by another answer.
    *
    * @generated from field: bool counted = 1;
    */
@@ -443,7 +444,8 @@ export const ListAllowedResponseSchema: GenMessage<ListAllowedResponse> = /*@__P
  */
 export type AllowRequest = Message<"hookjail.v1.AllowRequest"> & {
   /**
-   * The command, as argv.
+   * The command, as argv. The program is an absolute path, or found on the profile's `PATH`; relative scripts lie in
+   * `working_dir_scope`.
    *
    * @generated from field: repeated string argv = 1;
    */
@@ -457,7 +459,7 @@ export type AllowRequest = Message<"hookjail.v1.AllowRequest"> & {
   digests: Digest[];
 
   /**
-   * The profile; empty = any.
+   * The profile; empty = any, with any content.
    *
    * @generated from field: string profile = 3;
    */
@@ -596,7 +598,8 @@ export const ConsentDecisionSchema: GenEnum<ConsentDecision> = /*@__PURE__*/
  */
 export const ConsentService: GenService<{
   /**
-   * Streams pending requests to a listener until it disconnects.
+   * Streams open questions, then new ones until the listener disconnects. Requests wait for their answers. A client that is too
+   * slow gets `OVERLOADED`.
    *
    * @generated from rpc hookjail.v1.ConsentService.Watch
    */
@@ -606,7 +609,8 @@ export const ConsentService: GenService<{
     output: typeof WatchResponseSchema;
   },
   /**
-   * Answers one pending request.
+   * Answers a question: always, once or no. `ALWAYS` settles every open question about the same command, content and profile.
+   * `counted` is false where the question is over.
    *
    * @generated from rpc hookjail.v1.ConsentService.Decide
    */
@@ -616,7 +620,7 @@ export const ConsentService: GenService<{
     output: typeof DecideResponseSchema;
   },
   /**
-   * Lists the approvals.
+   * Lists the entries of the allowlist, and reyn's own.
    *
    * @generated from rpc hookjail.v1.ConsentService.ListAllowed
    */
@@ -626,7 +630,7 @@ export const ConsentService: GenService<{
     output: typeof ListAllowedResponseSchema;
   },
   /**
-   * Allows a command in advance.
+   * Gives a consent in advance: bound to the files' current content or, with `digests`, to expected content of unread files.
    *
    * @generated from rpc hookjail.v1.ConsentService.Allow
    */
@@ -636,7 +640,7 @@ export const ConsentService: GenService<{
     output: typeof AllowResponseSchema;
   },
   /**
-   * Revokes an approval.
+   * Removes every entry for a command, reyn's too.
    *
    * @generated from rpc hookjail.v1.ConsentService.Revoke
    */

@@ -25,14 +25,14 @@ export const file_hookjail_v1_hook_service: GenFile = /*@__PURE__*/
  */
 export type Shell = Message<"hookjail.v1.Shell"> & {
   /**
-   * The text. Contracts that use no shell split it into words instead.
+   * The text, for the contract's shell. Contracts that use no shell split it into words instead.
    *
    * @generated from field: string script = 1;
    */
   script: string;
 
   /**
-   * Absolute path of the shell; empty = the contract's.
+   * Absolute path of another shell; empty = the contract's. Refused where the contract has none.
    *
    * @generated from field: string shell = 2;
    */
@@ -53,14 +53,15 @@ export const ShellSchema: GenMessage<Shell> = /*@__PURE__*/
  */
 export type Hook = Message<"hookjail.v1.Hook"> & {
   /**
-   * A name for logs and audit.
+   * A name for logs, the journal and `push.name`.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Program and arguments; the program is absolute or found on the profile's PATH. Excludes `shell`.
+   * Program and arguments; the program is an absolute path, or a name that is looked up on the profile's `PATH`. Consents apply
+   * to the path found. Excludes `shell`.
    *
    * @generated from field: repeated string argv = 2;
    */
@@ -89,22 +90,22 @@ export type Hook = Message<"hookjail.v1.Hook"> & {
   env: { [key: string]: string };
 
   /**
-   * Binds `${workspace}` in the profile; absolute, below a root that the operator lists.
+   * Binds `${workspace}` in the profile. Absolute, below one of `hooks.workspace_roots`, not touching the daemon's own places.
    *
    * @generated from field: string workspace = 6;
    */
   workspace: string;
 
   /**
-   * Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the source tree that
-   * docker-agent's `worktree_create` names for the worktree, if it lies below one.
+   * Binds `${source}` in the profile, which is never writable. Absolute, below one of `hooks.workspace_roots`. Empty: the
+   * source tree that docker-agent's `worktree_create` names for the worktree, if it lies below one.
    *
    * @generated from field: string source = 7;
    */
   source: string;
 
   /**
-   * The umask of a hook whose profile allows changes of modes: at most 0777; default 022. Any other hook has 077.
+   * The umask of a hook under a profile with `metadata = "change"`: at most 0777; default 022. Any other hook has 077.
    *
    * @generated from field: optional uint32 umask = 8;
    */
@@ -132,14 +133,15 @@ export type Event = Message<"hookjail.v1.Event"> & {
   point: string;
 
   /**
-   * The event as JSON text.
+   * The event as JSON text: one document, or nothing.
    *
    * @generated from field: bytes json = 2;
    */
   json: Uint8Array;
 
   /**
-   * Write `json` byte for byte, without the contract's envelope.
+   * Whether stdin is `json` byte for byte, without the contract's envelope. Then any bytes are valid under `observe`, and any
+   * `point` under other contracts.
    *
    * @generated from field: bool raw = 3;
    */
@@ -223,7 +225,8 @@ export const NarrowSchema: GenMessage<Narrow> = /*@__PURE__*/
  */
 export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   /**
-   * The caller's id; a UUID is made if empty. A repeated id returns the kept answer and runs nothing.
+   * The caller's id, an idempotency key of its uid; a UUID is made if empty. A repeated id returns the kept answer and runs
+   * nothing.
    *
    * @generated from field: string request_id = 1;
    */
@@ -237,7 +240,7 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   hook?: Hook | undefined;
 
   /**
-   * The contract; default `observe`.
+   * The contract: the rules for stdin, exit code and stdout. Default: `observe`.
    *
    * @generated from field: hookjail.v1.Contract contract = 3;
    */
@@ -251,7 +254,7 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   event?: Event | undefined;
 
   /**
-   * Which of the contract's modes, for example `shell_push`; empty = the contract's default.
+   * The contract's mode, for example `shell_push`; empty = the contract's default.
    *
    * @generated from field: string mode = 5;
    */
@@ -265,7 +268,7 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   profile: string;
 
   /**
-   * Narrows the profile.
+   * Rights to remove from the profile; at most 32 paths.
    *
    * @generated from field: hookjail.v1.Narrow narrow = 7;
    */
@@ -279,7 +282,7 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   timeout?: Duration | undefined;
 
   /**
-   * Refuse where confinement is not confirmed; default true.
+   * Refuse where the operator's backend does not confine; default true.
    *
    * @generated from field: optional bool require_confirmed = 9;
    */
@@ -300,36 +303,39 @@ export type ExecuteRequest = Message<"hookjail.v1.ExecuteRequest"> & {
   onFailure: OnFailure;
 
   /**
-   * Scopes pushes, the loop valve and rate limits.
+   * Scopes pushes, the loop valve and rate limits. Also for the journal, and for stdin under contracts with a member for it.
+   * Empty: the journal has the event's `session_id`. Exceptions: under `basecoat` and `copilot` first `sessionId`, under
+   * `cursor` first `conversation_id`, under `loom` `sessionId` alone, under `observe` nothing.
    *
    * @generated from field: string session_id = 12;
    */
   sessionId: string;
 
   /**
-   * The largest reply this client takes, bytes; default a little under 4 MiB.
+   * The largest reply this client accepts, bytes; default 64 KiB under 4 MiB.
    *
    * @generated from field: optional uint64 max_reply_bytes = 13;
    */
   maxReplyBytes?: bigint | undefined;
 
   /**
-   * Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
+   * Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, the request is refused
+   * as `RECURSION_LIMIT`.
    *
    * @generated from field: uint32 depth = 14;
    */
   depth: number;
 
   /**
-   * Optional values of the caller, used as far as the profile accepts them.
+   * Optional values of the caller, used as far as the profile accepts them; the rest is ignored.
    *
    * @generated from field: hookjail.v1.Offer offer = 15;
    */
   offer?: Offer | undefined;
 
   /**
-   * The name of a required hook of the administrator's files, whose command, profile and time limit count. Excludes a command,
-   * variables and a profile in this request.
+   * The name of a required hook of the contract and point in the administrator's files, whose command, profile and time limit
+   * count. Excludes a command, variables, a profile and `narrow` in this request.
    *
    * @generated from field: string required = 16;
    */
@@ -351,14 +357,15 @@ export const ExecuteRequestSchema: GenMessage<ExecuteRequest> = /*@__PURE__*/
  */
 export type Offer = Message<"hookjail.v1.Offer"> & {
   /**
-   * Variables; set if the profile admits them and `hook.env` does not set them.
+   * Variables; set where the profile admits them and `hook.env` does not set them.
    *
    * @generated from field: map<string, string> env = 1;
    */
   env: { [key: string]: string };
 
   /**
-   * The workspace to bind if the profile requires one and `hook.workspace` is empty. Absolute.
+   * The workspace to bind where the profile requires one and `hook.workspace` is empty. Absolute. A user's own daemon can run
+   * the hook without one.
    *
    * @generated from field: string workspace = 2;
    */
@@ -373,7 +380,7 @@ export type Offer = Message<"hookjail.v1.Offer"> & {
 
   /**
    * Names of further variables that the caller has. Where the profile admits one of these, nothing is run, and the response has
-   * its name in `wanted_variables`.
+   * its name in `wanted_variables`. Then repeat the request with the values in `env`.
    *
    * @generated from field: repeated string names = 4;
    */
@@ -408,14 +415,15 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   outcome?: Outcome | undefined;
 
   /**
-   * The output of the hook on stdout, up to the cap.
+   * The first bytes of stdout, up to the profile's `limits.output`. Under a profile with `output.redact`, all texts of the
+   * response are redacted.
    *
    * @generated from field: bytes stdout = 3;
    */
   stdout: Uint8Array;
 
   /**
-   * The last bytes of a cut stdout.
+   * The last 64 KiB of a longer stdout.
    *
    * @generated from field: bytes stdout_tail = 4;
    */
@@ -429,21 +437,21 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   stdoutTotalBytes: bigint;
 
   /**
-   * Whether stdout was longer than the capture.
+   * Whether stdout was longer than the kept part.
    *
    * @generated from field: bool stdout_truncated = 6;
    */
   stdoutTruncated: boolean;
 
   /**
-   * The output of the hook on stderr, up to the cap.
+   * The first bytes of stderr, up to the profile's `limits.output`.
    *
    * @generated from field: bytes stderr = 7;
    */
   stderr: Uint8Array;
 
   /**
-   * The last bytes of a cut stderr.
+   * The last 64 KiB of a longer stderr.
    *
    * @generated from field: bytes stderr_tail = 8;
    */
@@ -457,7 +465,7 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   stderrTotalBytes: bigint;
 
   /**
-   * Whether stderr was longer than the capture.
+   * Whether stderr was longer than the kept part.
    *
    * @generated from field: bool stderr_truncated = 10;
    */
@@ -471,14 +479,15 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   verdict?: Verdict | undefined;
 
   /**
-   * How it was confined.
+   * How the run was confined.
    *
    * @generated from field: hookjail.v1.Confinement confinement = 12;
    */
   confinement?: Confinement | undefined;
 
   /**
-   * The syscalls that the sandbox denied, as far as this host can observe them. Denied files are not observed.
+   * The operations that the sandbox denied, as far as the sources of `denial_sources` report them. Denied files are not
+   * observed. At most 8 KiB of text, from the daemon or the kernel, never from the hook.
    *
    * @generated from field: repeated hookjail.v1.Denial denials = 13;
    */
@@ -506,28 +515,32 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   events: ContractEvent[];
 
   /**
-   * The version of the contract that was applied.
+   * The version of the contract that was applied, for example `reyn/2026-06`.
    *
    * @generated from field: string contract_version = 18;
    */
   contractVersion: string;
 
   /**
-   * `stdout` or `stderr` is shorter than the capture, to fit `max_reply_bytes`.
+   * Whether output was left out to fit `max_reply_bytes`: tails are kept first, then stdout, then stderr. The verdict is that
+   * of the whole capture.
    *
    * @generated from field: bool cut_for_reply = 19;
    */
   cutForReply: boolean;
 
   /**
-   * Sources of denials in this run; a denial of any other source is not in `denials`.
+   * Sources of denials in this run; a denial of any other source is not in `denials`. `seccomp`: denied syscalls with their
+   * arguments, by seccomp user notification; not where the daemon itself is under a filter with a listener. `relay`: refused
+   * connections to named hosts; only under a profile with `network = "named"`. `sigsys`: the hook was killed for a syscall that
+   * no hook needs; always available.
    *
    * @generated from field: repeated string denial_sources = 20;
    */
   denialSources: string[];
 
   /**
-   * Why the hook could not be executed, for people; present only with EXEC_FAILED. Examples: a missing interpreter, a line
+   * Why the hook could not be executed, for people; present only with `EXEC_FAILED`. Examples: a missing interpreter, a line
    * ending in its name, a missing first line.
    *
    * @generated from field: string exec_problem = 21;
@@ -535,8 +548,8 @@ export type ExecuteResponse = Message<"hookjail.v1.ExecuteResponse"> & {
   execProblem: string;
 
   /**
-   * The names among `offer.names` that the profile admits. If present, nothing was run or recorded: retry the request with
-   * their values in `offer.env`.
+   * The names among `offer.names` that the profile admits. If present, nothing was run or recorded, and only `request_id` is
+   * set beside them: retry the request with their values in `offer.env`.
    *
    * @generated from field: repeated string wanted_variables = 22;
    */
@@ -665,35 +678,35 @@ export type Tool = Message<"hookjail.v1.Tool"> & {
   useId: string;
 
   /**
-   * Its input, as JSON text.
+   * The call's input, as JSON text.
    *
    * @generated from field: string input_json = 3;
    */
   inputJson: string;
 
   /**
-   * Its response, as JSON text.
+   * The call's response, as JSON text.
    *
    * @generated from field: string response_json = 4;
    */
   responseJson: string;
 
   /**
-   * Whether it succeeded.
+   * Whether the call succeeded.
    *
    * @generated from field: optional bool success = 5;
    */
   success?: boolean | undefined;
 
   /**
-   * Its error text.
+   * The call's error text.
    *
    * @generated from field: string error = 6;
    */
   error: string;
 
   /**
-   * Duration, milliseconds.
+   * Duration of the call, milliseconds.
    *
    * @generated from field: optional uint64 duration_ms = 7;
    */
@@ -805,98 +818,103 @@ export const InlineHookSchema: GenMessage<InlineHook> = /*@__PURE__*/
  */
 export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   /**
-   * The caller's id; a repeated id returns the kept answer.
+   * The caller's id; a repeated id returns the kept answer. Ids of dispatches and of `Execute` are separate.
    *
    * @generated from field: string request_id = 1;
    */
   requestId: string;
 
   /**
-   * Scopes pushes, the loop valve and rate limits.
+   * Scopes pushes, the loop valve and rate limits; also for stdin. In the journal and for the loop valve, this id takes
+   * precedence over the event's.
    *
    * @generated from field: string session_id = 2;
    */
   sessionId: string;
 
   /**
-   * The contract; may be left out if all due hooks agree.
+   * The contract, to select only its hooks. Unset: that of the due hooks; if they have several, the request is refused as
+   * `INVALID_REQUEST`. Required with `inline_hooks`.
    *
    * @generated from field: hookjail.v1.Contract contract = 3;
    */
   contract: Contract;
 
   /**
-   * The event; its `point` selects the hooks.
+   * The event, as for `Execute`; its `point` selects the hooks, and a present `json` is an object. On stdin, its own members
+   * take precedence over fields of this request.
    *
    * @generated from field: hookjail.v1.Event event = 4;
    */
   event?: Event | undefined;
 
   /**
-   * The turn's number.
+   * The turn's number, for stdin.
    *
    * @generated from field: optional uint64 turn = 5;
    */
   turn?: bigint | undefined;
 
   /**
-   * The agent's name.
+   * The agent's name, for stdin and `scope`.
    *
    * @generated from field: string agent = 6;
    */
   agent: string;
 
   /**
-   * The session that started this one.
+   * The session that started this one, for stdin.
    *
    * @generated from field: string parent_session_id = 7;
    */
   parentSessionId: string;
 
   /**
-   * The repository, `owner/name`.
+   * The repository, `owner/name`, for stdin.
    *
    * @generated from field: string repository = 8;
    */
   repository: string;
 
   /**
-   * The branch.
+   * The branch, for stdin.
    *
    * @generated from field: string branch = 9;
    */
   branch: string;
 
   /**
-   * The token budget.
+   * The token budget, for stdin.
    *
    * @generated from field: hookjail.v1.Budget budget = 10;
    */
   budget?: Budget | undefined;
 
   /**
-   * The runtime's working directory.
+   * The runtime's working directory, for stdin.
    *
    * @generated from field: string cwd = 11;
    */
   cwd: string;
 
   /**
-   * Binds `${workspace}`; default: the directory in the event or `cwd`, if it lies below a root that the operator lists.
+   * Binds `${workspace}` for every hook. Empty: the `cwd` of the event, else of this request, if the caller could bind it:
+   * below a root that the operator lists.
    *
    * @generated from field: string workspace = 12;
    */
   workspace: string;
 
   /**
-   * Time of the event; default: its arrival.
+   * Time of the event, for stdin; default: its arrival.
    *
    * @generated from field: google.protobuf.Timestamp timestamp = 13;
    */
   timestamp?: Timestamp | undefined;
 
   /**
-   * The tool call, for matchers and tool events.
+   * The tool call, for matchers (`name`) and stdin. The event's `tool_name` or `toolName` counts too. At a point without a
+   * tool, matchers use the point's subject. Every matcher matches a subject that is no text, empty or longer than 16 KiB.
    *
    * @generated from field: hookjail.v1.Tool tool = 14;
    */
@@ -910,21 +928,21 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   scope?: Scope | undefined;
 
   /**
-   * The stage.
+   * Selects the hooks of the point.
    *
    * @generated from field: hookjail.v1.DispatchStage stage = 16;
    */
   stage: DispatchStage;
 
   /**
-   * infer's agent mode: `standard`, `plan`, `auto`, or any other.
+   * infer's agent mode: `standard`, `plan`, `auto`, or any other; empty = `standard`. The mode decides which commands run.
    *
    * @generated from field: string mode_key = 17;
    */
   modeKey: string;
 
   /**
-   * Origin of the turn.
+   * Origin of the turn, for the loop valve.
    *
    * @generated from field: hookjail.v1.TurnOrigin turn_origin = 18;
    */
@@ -938,42 +956,43 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
   inlineHooks: InlineHook[];
 
   /**
-   * Wall time for the whole dispatch.
+   * Wall time for the whole dispatch. Each hook has the time that is left, or its own timeout if that is less.
    *
    * @generated from field: google.protobuf.Duration timeout = 20;
    */
   timeout?: Duration | undefined;
 
   /**
-   * Refuse hooks where confinement is not confirmed; default true.
+   * Refuse hooks where the operator's backend does not confine; default true.
    *
    * @generated from field: optional bool require_confirmed = 21;
    */
   requireConfirmed?: boolean | undefined;
 
   /**
-   * Action if this client disconnects.
+   * Action if this client disconnects, for every hook.
    *
    * @generated from field: hookjail.v1.OnDisconnect on_disconnect = 22;
    */
   onDisconnect: OnDisconnect;
 
   /**
-   * May tighten the contract's failure policy.
+   * May tighten the contract's failure policy, for every hook.
    *
    * @generated from field: hookjail.v1.OnFailure on_failure = 23;
    */
   onFailure: OnFailure;
 
   /**
-   * The largest reply this client takes, bytes.
+   * The largest reply this client accepts, bytes; hooks share it equally.
    *
    * @generated from field: optional uint64 max_reply_bytes = 24;
    */
   maxReplyBytes?: bigint | undefined;
 
   /**
-   * Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks.
+   * Nesting depth of hooks: the value of `HOOKJAIL_DEPTH` at the caller; 0 outside of hooks. From 4 on, hooks are refused as
+   * `RECURSION_LIMIT`.
    *
    * @generated from field: uint32 depth = 25;
    */
@@ -981,13 +1000,14 @@ export type DispatchRequest = Message<"hookjail.v1.DispatchRequest"> & {
 
   /**
    * The profile of inline hooks without one; default: the contract's. Configured hooks have the profiles of the configuration.
+   * An operator-only profile requires a consent under it, or a `[[hook]]` with the command.
    *
    * @generated from field: string profile = 26;
    */
   profile: string;
 
   /**
-   * Binds `${source}`, for all hooks; empty: as in `Hook`.
+   * Binds `${source}` for every hook; empty: as in `Hook`.
    *
    * @generated from field: string source = 27;
    */
@@ -1008,14 +1028,14 @@ export const DispatchRequestSchema: GenMessage<DispatchRequest> = /*@__PURE__*/
  */
 export type Refusal = Message<"hookjail.v1.Refusal"> & {
   /**
-   * The stable reason, as in `ErrorInfo`.
+   * The stable reason, as in `ErrorInfo`. For a fault in a dispatch: `FAULT`.
    *
    * @generated from field: string reason = 1;
    */
   reason: string;
 
   /**
-   * Message for the operator.
+   * Message for the operator, as in the status.
    *
    * @generated from field: string message = 2;
    */
@@ -1056,7 +1076,7 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
    */
   end: {
     /**
-     * The hook ran.
+     * The hook ran: the response that `Execute` would have given.
      *
      * @generated from field: hookjail.v1.ExecuteResponse ran = 2;
      */
@@ -1064,7 +1084,7 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
     case: "ran";
   } | {
     /**
-     * The hook was due but skipped, with the reason.
+     * The hook was due but skipped, with the reason. Not produced yet.
      *
      * @generated from field: string skipped = 3;
      */
@@ -1072,7 +1092,7 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
     case: "skipped";
   } | {
     /**
-     * The hook was refused.
+     * The hook was refused, as `Execute` would have refused it.
      *
      * @generated from field: hookjail.v1.Refusal refused = 4;
      */
@@ -1080,7 +1100,8 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
     case: "refused";
   } | {
     /**
-     * The hook needed no process and ran in the daemon; always true.
+     * The hook needed no process and ran in the daemon; always true. Examples: docker-agent's built-in hooks that are functions
+     * of the event, Loom's `log`.
      *
      * @generated from field: bool in_process = 6;
      */
@@ -1096,7 +1117,8 @@ export type DispatchedHook = Message<"hookjail.v1.DispatchedHook"> & {
   verdict?: Verdict | undefined;
 
   /**
-   * Whether the hook only observed, after an earlier hook had stopped the operation. Its verdict does not count.
+   * Whether the hook only observed: its entry has `after_block = "run"`, and an earlier hook had stopped the operation. Its
+   * verdict does not count.
    *
    * @generated from field: bool only_looked_on = 7;
    */
@@ -1124,7 +1146,7 @@ export type Reminder = Message<"hookjail.v1.Reminder"> & {
   kind: string;
 
   /**
-   * Its hook.
+   * Name of the hook.
    *
    * @generated from field: string hook_name = 2;
    */
@@ -1215,21 +1237,22 @@ export type DispatchResponse = Message<"hookjail.v1.DispatchResponse"> & {
   answer?: Verdict | undefined;
 
   /**
-   * The hooks that were reached, in order: none after one that ended the chain.
+   * The hooks that were reached, in order: none after one that ended the chain. Each has exactly one of `ran`, `skipped`,
+   * `refused` and `in_process`.
    *
    * @generated from field: repeated hookjail.v1.DispatchedHook hooks = 3;
    */
   hooks: DispatchedHook[];
 
   /**
-   * The hook that blocked; empty if none did.
+   * The name of the hook that blocked; empty if none did.
    *
    * @generated from field: string blocked_by_hook = 4;
    */
   blockedByHook: string;
 
   /**
-   * Reminders in order.
+   * Loom: texts to pass to the model later, in order.
    *
    * @generated from field: repeated hookjail.v1.Reminder reminders = 5;
    */
@@ -1250,21 +1273,21 @@ export type DispatchResponse = Message<"hookjail.v1.DispatchResponse"> & {
   events: ContractEvent[];
 
   /**
-   * The loop valve; absent where the contract has none.
+   * reyn: the loop valve; absent where the contract has none.
    *
    * @generated from field: hookjail.v1.LoopValve loop_valve = 8;
    */
   loopValve?: LoopValve | undefined;
 
   /**
-   * The version of the contract that was applied.
+   * The version of the contract that was applied; empty where no hook was due and no contract was named.
    *
    * @generated from field: string contract_version = 9;
    */
   contractVersion: string;
 
   /**
-   * Texts of hooks for the answer, in order.
+   * docker-agent: texts of hooks that go with the answer, in order.
    *
    * @generated from field: repeated string messages = 10;
    */
@@ -1292,7 +1315,7 @@ export type ListHooksRequest = Message<"hookjail.v1.ListHooksRequest"> & {
   point: string;
 
   /**
-   * Only this contract; UNSPECIFIED = all.
+   * Only this contract; `UNSPECIFIED` = all.
    *
    * @generated from field: hookjail.v1.Contract contract = 2;
    */
@@ -1313,49 +1336,49 @@ export const ListHooksRequestSchema: GenMessage<ListHooksRequest> = /*@__PURE__*
  */
 export type ConfiguredHook = Message<"hookjail.v1.ConfiguredHook"> & {
   /**
-   * Its name.
+   * The hook's name.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Its contract.
+   * The contract.
    *
    * @generated from field: hookjail.v1.Contract contract = 2;
    */
   contract: Contract;
 
   /**
-   * Its point.
+   * The lifecycle point.
    *
    * @generated from field: string point = 3;
    */
   point: string;
 
   /**
-   * Its matcher; empty = always.
+   * The matcher; empty = always.
    *
    * @generated from field: string matcher = 4;
    */
   matcher: string;
 
   /**
-   * Its command, as configured.
+   * The command, as configured; of an HTTP hook `http: ` and the URL without its query.
    *
    * @generated from field: string command = 5;
    */
   command: string;
 
   /**
-   * Its profile.
+   * The profile.
    *
    * @generated from field: string profile = 6;
    */
   profile: string;
 
   /**
-   * Its place in the configuration: file and entry.
+   * The hook's place in the configuration: file and entry.
    *
    * @generated from field: string source = 7;
    */
@@ -1677,21 +1700,21 @@ export const GrantSchema: GenMessage<Grant> = /*@__PURE__*/
  */
 export type HashedFile = Message<"hookjail.v1.HashedFile"> & {
   /**
-   * Its path.
+   * The file's path.
    *
    * @generated from field: string path = 1;
    */
   path: string;
 
   /**
-   * `program`, `interpreter` or `argument`.
+   * The file's role in the command: `program`, `interpreter` or `argument`.
    *
    * @generated from field: string role = 2;
    */
   role: string;
 
   /**
-   * SHA-256 of its content, lower-case hex.
+   * SHA-256 of the content, lower-case hex.
    *
    * @generated from field: string sha256 = 3;
    */
@@ -1810,36 +1833,36 @@ export type PreviewResponse = Message<"hookjail.v1.PreviewResponse"> & {
   workingDir: string;
 
   /**
-   * Names in the environment, never values.
+   * Names of all variables in the environment, never their values.
    *
    * @generated from field: repeated string environment_names = 3;
    */
   environmentNames: string[];
 
   /**
-   * Accessible paths; empty under `noop`, which does not restrict access.
+   * Every path that the run would reach; empty under `noop`, which does not restrict access.
    *
    * @generated from field: repeated hookjail.v1.Grant grants = 4;
    */
   grants: Grant[];
 
   /**
-   * The profile, its axes and how each would be enforced. `confirmed` means that the self-test proved it; there is no
-   * evidence of a run.
+   * The profile and its digest; once planned, also the backend, `passed_over`, `unconfined`, all axes and how each would be
+   * enforced. `confirmed` means that the self-test proved it; there is no `evidence` of a run.
    *
    * @generated from field: hookjail.v1.Confinement confinement = 5;
    */
   confinement?: Confinement | undefined;
 
   /**
-   * The time limit.
+   * The wall time; present once admitted.
    *
    * @generated from field: google.protobuf.Duration timeout = 6;
    */
   timeout?: Duration | undefined;
 
   /**
-   * The expected refusal; absent if the hook would run.
+   * The expected refusal of `Execute`; absent if the hook would run.
    *
    * @generated from field: hookjail.v1.Refusal refusal = 7;
    */
@@ -1853,35 +1876,35 @@ export type PreviewResponse = Message<"hookjail.v1.PreviewResponse"> & {
   requestId: string;
 
   /**
-   * The present files that a consent is bound to; only if admission allows the command.
+   * The present files that a consent is bound to: program, interpreter and script. Only if admission allows the command.
    *
    * @generated from field: repeated hookjail.v1.HashedFile files = 9;
    */
   files: HashedFile[];
 
   /**
-   * Why the hook may run: `allowlist`, `environment` or `typed`; empty where admission refuses it.
+   * Why the hook may run: `allowlist`, `builtin`, `environment`, `required` or `typed`; empty where admission refuses it.
    *
    * @generated from field: string consent = 10;
    */
   consent: string;
 
   /**
-   * The resource limits.
+   * The resource limits of the profile, narrowed by the request.
    *
    * @generated from field: hookjail.v1.Limits limits = 11;
    */
   limits?: Limits | undefined;
 
   /**
-   * Network access: `none` or `outbound`.
+   * Network access of the profile, narrowed by the request: `none` or `outbound`.
    *
    * @generated from field: string network = 12;
    */
   network: string;
 
   /**
-   * Tasks that the hook may start: `threads` or `processes`.
+   * Tasks that the hook may start, narrowed by the request: `threads` or `processes`.
    *
    * @generated from field: string spawn = 13;
    */
@@ -1930,7 +1953,7 @@ export const PreviewResponseSchema: GenMessage<PreviewResponse> = /*@__PURE__*/
  */
 export enum OnDisconnect {
   /**
-   * KILL, but FINISH at points of an end (`session_end`, `session.end`, `turn_end`).
+   * `KILL`, but `FINISH` at points of an end (`session_end`, `session.end`, `turn_end`).
    *
    * @generated from enum value: ON_DISCONNECT_UNSPECIFIED = 0;
    */
@@ -1964,7 +1987,7 @@ export const OnDisconnectSchema: GenEnum<OnDisconnect> = /*@__PURE__*/
  */
 export enum OnFailure {
   /**
-   * As the contract defines it.
+   * `CONTRACT`.
    *
    * @generated from enum value: ON_FAILURE_UNSPECIFIED = 0;
    */
@@ -1978,7 +2001,7 @@ export enum OnFailure {
   CONTRACT = 1,
 
   /**
-   * A failure denies or blocks, also where the contract would let it pass.
+   * A hook that failed without a decision denies or blocks, also where the contract would let it pass.
    *
    * @generated from enum value: ON_FAILURE_CLOSED = 2;
    */
@@ -1998,21 +2021,21 @@ export const OnFailureSchema: GenEnum<OnFailure> = /*@__PURE__*/
  */
 export enum DispatchStage {
   /**
-   * DEFAULT.
+   * `DEFAULT`.
    *
    * @generated from enum value: DISPATCH_STAGE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * The ordinary hooks.
+   * The ordinary hooks: all but docker-agent's `preempt_yolo` entries.
    *
    * @generated from enum value: DISPATCH_STAGE_DEFAULT = 1;
    */
   DEFAULT = 1,
 
   /**
-   * docker-agent's `preempt_yolo` entries, before the approval chain.
+   * Only docker-agent's `preempt_yolo` entries, before the approval chain.
    *
    * @generated from enum value: DISPATCH_STAGE_PREEMPT = 2;
    */
@@ -2032,7 +2055,7 @@ export const DispatchStageSchema: GenEnum<DispatchStage> = /*@__PURE__*/
  */
 export enum TurnOrigin {
   /**
-   * HUMAN.
+   * `HUMAN`.
    *
    * @generated from enum value: TURN_ORIGIN_UNSPECIFIED = 0;
    */

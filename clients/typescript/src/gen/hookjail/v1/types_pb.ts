@@ -44,7 +44,7 @@ export type AxisReport = Message<"hookjail.v1.AxisReport"> & {
   by: string;
 
   /**
-   * The gap; empty where coverage is ENFORCED.
+   * The gap; empty where coverage is `ENFORCED`.
    *
    * @generated from field: string gap = 4;
    */
@@ -86,7 +86,7 @@ export type Evidence = Message<"hookjail.v1.Evidence"> & {
   observed: string;
 
   /**
-   * The axis that the check covers; UNSPECIFIED where it covers the whole.
+   * The axis that the check covers; `UNSPECIFIED` where it covers the whole.
    *
    * @generated from field: hookjail.v1.Axis axis = 3;
    */
@@ -128,7 +128,7 @@ export type Confinement = Message<"hookjail.v1.Confinement"> & {
   profileDigest: string;
 
   /**
-   * Every axis, each exactly once.
+   * All fourteen axes, each exactly once.
    *
    * @generated from field: repeated hookjail.v1.AxisReport axes = 4;
    */
@@ -247,8 +247,7 @@ export type Denial = Message<"hookjail.v1.Denial"> & {
   rule: string;
 
   /**
-   * Source of the observation: `seccomp` (the filters notify the daemon), `sigsys` (how the hook ended) or `relay` (connections
-   * to named hosts).
+   * Source of the observation, as in `denial_sources`.
    *
    * @generated from field: string source = 5;
    */
@@ -262,7 +261,7 @@ export type Denial = Message<"hookjail.v1.Denial"> & {
   confidence: string;
 
   /**
-   * A fix for the operator; may be empty.
+   * The smallest change of the profile that would allow it; may be empty.
    *
    * @generated from field: string suggestion = 7;
    */
@@ -276,7 +275,8 @@ export type Denial = Message<"hookjail.v1.Denial"> & {
   times: bigint;
 
   /**
-   * Whether C libraries and shells try this on their own and continue without it. Such a denial does not set `sandbox_denied`.
+   * Whether C libraries, shells and tools try this on their own and continue without it, such as the GNU C library's socket for
+   * the name service cache. `verdict.sandbox_denied` ignores such a denial.
    *
    * @generated from field: bool incidental = 9;
    */
@@ -325,7 +325,7 @@ export type Outcome = Message<"hookjail.v1.Outcome"> & {
   signal?: number | undefined;
 
   /**
-   * The errno of a failed exec, present only with EXEC_FAILED.
+   * The errno of a failed exec, present only with `EXEC_FAILED`; then `exec_problem` describes the file.
    *
    * @generated from field: optional int32 exec_errno = 4;
    */
@@ -402,14 +402,14 @@ export type Verdict = Message<"hookjail.v1.Verdict"> & {
   decision: Decision;
 
   /**
-   * Whether the hook failed by its contract's definition.
+   * Whether the hook failed, as its contract defines it.
    *
    * @generated from field: bool failed = 2;
    */
   failed: boolean;
 
   /**
-   * Cause of the block; UNSPECIFIED if nothing blocked.
+   * Cause of `DENY` or `BLOCK`; `UNSPECIFIED` if nothing blocked.
    *
    * @generated from field: hookjail.v1.BlockedBy blocked_by = 3;
    */
@@ -423,7 +423,7 @@ export type Verdict = Message<"hookjail.v1.Verdict"> & {
   reason: string;
 
   /**
-   * Text for a stop of the whole run.
+   * Text that goes with a stop of the whole run.
    *
    * @generated from field: string stop_reason = 5;
    */
@@ -437,21 +437,21 @@ export type Verdict = Message<"hookjail.v1.Verdict"> & {
   systemMessage: string;
 
   /**
-   * Warnings that do not block.
+   * Notices that do not block.
    *
    * @generated from field: repeated string warnings = 7;
    */
   warnings: string[];
 
   /**
-   * The message to deliver; absent if there is none.
+   * reyn: the message to deliver; absent if there is none.
    *
    * @generated from field: optional hookjail.v1.Push push = 8;
    */
   push?: Push | undefined;
 
   /**
-   * Why nothing is delivered: a name of a closed list, some with a `:field` suffix. Empty if something is.
+   * Why nothing was read or is delivered: a name of a closed list, some with a `:field` suffix. Otherwise empty.
    *
    * @generated from field: string skip_reason = 9;
    */
@@ -465,14 +465,14 @@ export type Verdict = Message<"hookjail.v1.Verdict"> & {
   additionalContext: string[];
 
   /**
-   * Output for the model.
+   * Other output: Loom's text for the model, Cursor's follow-up.
    *
    * @generated from field: optional string output = 11;
    */
   output?: string | undefined;
 
   /**
-   * Rewritten tool input, as JSON text.
+   * Rewritten tool input, as JSON text. The contract defines whether the input is a patch or complete.
    *
    * @generated from field: optional string updated_input_json = 12;
    */
@@ -493,14 +493,15 @@ export type Verdict = Message<"hookjail.v1.Verdict"> & {
   updatedMessagesJson?: string | undefined;
 
   /**
-   * The contract's metadata, and members of the answer that no other field has, as JSON text.
+   * The contract's metadata, and members of the answer that no other field has, as JSON text. Of a stop, only the metadata of
+   * the hooks that stop.
    *
    * @generated from field: optional string metadata_json = 15;
    */
   metadataJson?: string | undefined;
 
   /**
-   * A replacement for the compaction summary.
+   * docker-agent: a replacement for the compaction's summary.
    *
    * @generated from field: optional string summary = 16;
    */
@@ -521,7 +522,7 @@ export type Verdict = Message<"hookjail.v1.Verdict"> & {
   sandboxDenied: boolean;
 
   /**
-   * Whether to leave stdout out of the transcript.
+   * Whether to keep stdout out of the transcript.
    *
    * @generated from field: bool suppress_output = 19;
    */
@@ -696,7 +697,7 @@ export enum Contract {
   UNSPECIFIED = 0,
 
   /**
-   * No rules: the event verbatim on stdin, the decision is always NONE, anything but exit 0 has failed.
+   * No rules: the event verbatim on stdin, the decision is always `NONE`, anything but exit 0 has failed.
    *
    * @generated from enum value: CONTRACT_OBSERVE = 1;
    */
@@ -966,7 +967,7 @@ export enum OutcomeKind {
   UNSPECIFIED = 0,
 
   /**
-   * The process exited; `exit_code` is set.
+   * The process exited by itself; `exit_code` is set.
    *
    * @generated from enum value: OUTCOME_KIND_EXITED = 1;
    */
@@ -987,42 +988,43 @@ export enum OutcomeKind {
   TIMED_OUT = 3,
 
   /**
-   * The memory limit ended it.
+   * The processes of the run together exceeded `limits.memory`, with a cgroup. Contracts treat this end as signal 9.
    *
    * @generated from enum value: OUTCOME_KIND_OUT_OF_MEMORY = 4;
    */
   OUT_OF_MEMORY = 4,
 
   /**
-   * The process failed after the kernel refused its run a task beyond the limit; `exit_code` or `signal` is set.
+   * The process failed after the kernel refused its run a task beyond `limits.tasks`, with a cgroup. `exit_code` or `signal` is
+   * set, and contracts apply it.
    *
    * @generated from enum value: OUTCOME_KIND_PIDS_EXHAUSTED = 5;
    */
   PIDS_EXHAUSTED = 5,
 
   /**
-   * The output exceeded the limit of a profile with `on_limit = "kill"`.
+   * The output exceeded the limit of a profile with `on_limit = "kill"`, which ended the run.
    *
    * @generated from enum value: OUTCOME_KIND_OUTPUT_LIMIT = 6;
    */
   OUTPUT_LIMIT = 6,
 
   /**
-   * The process made a syscall that no hook needs, and the filter killed it (SIGSYS).
+   * The process made a syscall that no hook needs, and the filter killed it (SIGSYS). `verdict.sandbox_denied` is true.
    *
    * @generated from enum value: OUTCOME_KIND_ESCAPE_ATTEMPT = 7;
    */
   ESCAPE_ATTEMPT = 7,
 
   /**
-   * Confinement was in place, but the program could not be executed; `exec_errno` is set.
+   * Confinement was in place, but the kernel would not execute the program; `exec_errno` is set.
    *
    * @generated from enum value: OUTCOME_KIND_EXEC_FAILED = 8;
    */
   EXEC_FAILED = 8,
 
   /**
-   * The caller disconnected or canceled, and the run was ended.
+   * The caller disconnected or canceled, or the drain time was over, and the run was ended.
    *
    * @generated from enum value: OUTCOME_KIND_CANCELED = 9;
    */
@@ -1063,8 +1065,8 @@ export enum Decision {
   NONE = 1,
 
   /**
-   * Proceed; a call needs no further approval. Under `codex`, `gemini_cli`, `loom` and `qwen_code` the decision only means that
-   * the hook does not object, except at `PermissionRequest`.
+   * Proceed. Under `claude_code`, `copilot`, `cursor` and `docker_agent` a call needs no human's approval. Under `codex`,
+   * `gemini_cli`, `loom` and `qwen_code` the decision only means that the hook does not object, except at `PermissionRequest`.
    *
    * @generated from enum value: DECISION_ALLOW = 2;
    */
@@ -1119,14 +1121,15 @@ export enum BlockedBy {
   EXIT_CODE = 1,
 
   /**
-   * `continue: false` on stdout.
+   * `continue: false` on stdout: the whole run stops, except where a block makes the agent continue. Applies under
+   * `claude_code` at all points but `StopFailure`, under `codex` also at `SessionStart` and `PostCompact`.
    *
    * @generated from enum value: BLOCKED_BY_CONTINUE_FALSE = 2;
    */
   CONTINUE_FALSE = 2,
 
   /**
-   * A `decision` field on stdout.
+   * The contract's field for decisions on stdout.
    *
    * @generated from enum value: BLOCKED_BY_DECISION = 3;
    */
@@ -1154,14 +1157,14 @@ export enum BlockedBy {
   SIGNAL = 6,
 
   /**
-   * The output of the hook was invalid and its contract fails closed.
+   * The output of the hook cannot be parsed and its contract fails closed.
    *
    * @generated from enum value: BLOCKED_BY_INVALID_OUTPUT = 7;
    */
   INVALID_OUTPUT = 7,
 
   /**
-   * The hook could not be started and its contract fails closed.
+   * The hook could not be started and its contract fails closed. Also a refusal in a dispatch.
    *
    * @generated from enum value: BLOCKED_BY_SPAWN_ERROR = 8;
    */
@@ -1188,14 +1191,14 @@ export enum ContextLifetime {
   UNSPECIFIED = 0,
 
   /**
-   * For the current turn.
+   * For the current turn: docker-agent's `turn_start` and three points of user messages, Loom's `user.prompt.submit`.
    *
    * @generated from enum value: CONTEXT_LIFETIME_TURN = 1;
    */
   TURN = 1,
 
   /**
-   * For the whole session.
+   * For the whole session: docker-agent's `session_start`, Loom's `session.start`.
    *
    * @generated from enum value: CONTEXT_LIFETIME_SESSION = 2;
    */
