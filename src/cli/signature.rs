@@ -75,6 +75,8 @@ pub(super) fn verify(
         }
         last = reason(&verified);
     }
+    // The reason is a sentence of `ssh-keygen`.
+    let last = last.trim_end_matches('.');
     Err(Failure::new(format!(
         "signature `{}` does not match `{}`: {last}; sign with a key of `{}`: ssh-keygen -Y sign -n {namespace} -f KEY {}",
         signature.display(),

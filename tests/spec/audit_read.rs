@@ -162,7 +162,7 @@ async fn a_journal_of_several_files_is_read_and_verified_as_one() {
         (&verified["last"], &verified["files"]),
         (&json!(10), &json!(2))
     );
-    let removed = format!("records 1 to {} are not there", first - 1);
+    let removed = format!("records 1 to {} are absent", first - 1);
     assert!(text.stdout.contains(&removed), "{text:?}");
     let queried = sequences(&audit(&daemon, &["--json", "audit", "query"]));
     assert_eq!(queried, (first..=10).collect::<Vec<_>>());

@@ -174,7 +174,7 @@ mod as_root {
             "ssh-keygen -q -t ed25519 -N '' -f ~/other && $HJ lock --no-tests --sign ~/other";
         host.user(other).has(0, &[]);
         host.user("$HJ allow --locked --yes")
-            .has(125, &["does not hold"]);
+            .has(125, &["does not match"]);
         assert!(!host.path("home/p/stolen").exists());
         // The positive control: a user who agrees gets the changed hooks.
         host.user("$HJ allow --yes").has(0, &["3 allowed"]);

@@ -1493,7 +1493,7 @@ async fn what_an_entry_with_write_paths_is_told_to_do_has_it_run() {
     let Some(End::Refused(refusal)) = &response.hooks[0].end else {
         panic!("{response:?}")
     };
-    let hint = "take them out of the entry, and have a rule of its `[[hooks_file]]` name a profile that grants them";
+    let hint = "remove them, and name a profile that grants them in a `[[hooks_file]]` rule";
     assert!(refusal.message.contains(hint), "{refusal:?}");
 
     write("");

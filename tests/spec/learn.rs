@@ -160,7 +160,7 @@ fn learns(home: &Home, options: &[&str], script: &str, expected: &str) -> Value 
 
     let learned = home.learn(options, &command);
 
-    let head = "description = \"what hook.sh needs, by hookjail learn\"\n";
+    let head = "description = \"needs of hook.sh, by hookjail learn\"\n";
     assert!(learned["toml"].is_string(), "{learned}");
     let toml = learned["toml"].as_str().unwrap();
     assert_eq!(toml, format!("{head}{expected}"), "{learned}");
@@ -352,7 +352,7 @@ fn keys_are_never_granted_and_are_named() {
 
     let learned = home.learn(&[], &[&hook]);
 
-    let head = "description = \"what hook.sh needs, by hookjail learn\"\n";
+    let head = "description = \"needs of hook.sh, by hookjail learn\"\n";
     assert_eq!(
         learned["toml"],
         format!("{head}extends = \"strict\"\n\ngranted_by = \"operator\"\nview = \"own\"\n")
@@ -402,7 +402,7 @@ fn of_the_network_the_hosts_are_granted_that_were_reached() {
 
     let learned = home.learn(&["--network"], &command);
     let toml = learned["toml"].as_str().unwrap();
-    let head = "description = \"what hook.sh needs, by hookjail learn\"\n";
+    let head = "description = \"needs of hook.sh, by hookjail learn\"\n";
     let expected = format!(
         "{head}extends = \"strict\"\n\ngranted_by = \"operator\"\nnetwork = \"named\"\n\
          egress = [\"127.0.0.1:{port} any\"]\nview = \"own\"\n"
@@ -512,7 +512,7 @@ fn nothing_is_put_in_force_and_what_is_printed_is_a_diff() {
     assert_eq!(home.files(), before);
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
-        "--- /dev/null\n+++ hook.toml\n@@ -0,0 +1,6 @@\n+description = \"what hook.sh needs, by hookjail learn\"\n+extends = \"workspace-ro\"\n+\n+granted_by = \"operator\"\n+spawn = \"threads\"\n+view = \"own\"\n"
+        "--- /dev/null\n+++ hook.toml\n@@ -0,0 +1,6 @@\n+description = \"needs of hook.sh, by hookjail learn\"\n+extends = \"workspace-ro\"\n+\n+granted_by = \"operator\"\n+spawn = \"threads\"\n+view = \"own\"\n"
     );
     // The file is written only with `--output`, and never over another one.
     let file = home.path("p/learned.toml").display().to_string();
@@ -721,7 +721,7 @@ mod as_root {
         let learned: Value = serde_json::from_slice(&learned.stdout).unwrap();
         assert_eq!(
             learned["toml"],
-            "description = \"what hook.sh needs, by hookjail learn\"\nextends = \"workspace-ro\"\n\ngranted_by = \"operator\"\nview = \"own\"\n"
+            "description = \"needs of hook.sh, by hookjail learn\"\nextends = \"workspace-ro\"\n\ngranted_by = \"operator\"\nview = \"own\"\n"
         );
         assert_eq!(learned["green"], true, "{learned}");
         // Root's own keys are not for its hooks either.

@@ -164,7 +164,9 @@ fn install_leaves_a_logger_that_would_stop_everything_and_offers_to_learn_its_ne
     let home = with_logger();
     let settings = home.text(SETTINGS);
     let log = home.path(LOG).display().to_string();
-    let why = format!("it cannot write {log}, and stops each of 7 events");
+    let why = format!(
+        "in the sandbox of profile develop it cannot write {log}, and stops each of 7 events"
+    );
     let learn = format!("hookjail learn -- {}", home.path(HOOK).display());
 
     let left = home.hookjail(&["install", "--claude-code", "--yes"]);

@@ -281,7 +281,7 @@ mod with_tools {
         sign(&others);
         let refused = allow();
         assert_eq!(refused.status.code(), Some(125), "{refused:?}");
-        assert!(String::from_utf8_lossy(&refused.stderr).contains("does not hold"));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("does not match"));
         assert!(!fire(&home, "ls").1.is_empty() && !home.path("p/stolen").exists());
 
         home.script(SCRIPT, &honest);

@@ -153,7 +153,7 @@ async fn what_confinement_denied_is_named_with_the_command_that_finds_the_hooks_
     assert_lines(
         &shown,
         &[
-            r"observe .* confinement denied a file \(1 line of its stderr\); to see its needs: hookjail learn -- /bin/sh -c 'read x <.*/secret'",
+            r"observe .* confinement denied a file \(1 line of its stderr\); .* hookjail learn -- /bin/sh -c 'read x <.*/secret'",
             r"observe .* confinement denied processes, .*; to see its needs: hookjail learn -- /bin/sh -c '/bin/ls / \| /bin/cat'",
             r"observe .* refused PROFILE_UNKNOWN: .*",
         ],

@@ -472,15 +472,15 @@ mod as_root {
         trust(&host);
         // Not with another key or namespace, nor a changed archive, nor without a signature, nor by a user.
         for (variables, why) in [
-            ("export KEY=other;", "does not hold"),
-            ("export NS=file;", "does not hold"),
+            ("export KEY=other;", "does not match"),
+            ("export NS=file;", "does not match"),
         ] {
             applied(&host, variables, "").has(125, &[why]);
             assert_eq!(in_force(&host), None);
         }
         let apply = "$HJ policy apply $T/p.tar";
         host.run(0, &format!("{SIGN}; echo x >>p.tar; {apply}"))
-            .has(125, &["does not hold"]);
+            .has(125, &["does not match"]);
         host.run(0, &format!("{SIGN}; rm p.tar.sig; {apply}"))
             .has(125, &["p.tar.sig"]);
         host.user(apply).has(125, &["as root"]);
@@ -611,8 +611,10 @@ mod as_root {
             host.users("home/candidate.toml", text);
             host.user(&format!("$HJ policy check ~/candidate.toml {options}"))
         };
-        check("[profiles]\nallow = [\"strict\", \"develop\"]\n", "")
-            .has(0, &["none of 3 recorded runs", "compared: profiles.allow"]);
+        check("[profiles]\nallow = [\"strict\", \"develop\"]\n", "").has(
+            0,
+            &["none of 3 recorded runs", "compared keys: profiles.allow"],
+        );
         check("[profiles]\nallow = [\"strict\"]\n", "").has(
             1,
             &["2 of 3 recorded runs", "2  profiles.allow lacks develop"],

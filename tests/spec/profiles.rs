@@ -1039,7 +1039,7 @@ mod as_root {
 
         assert_eq!(reason(&refused), "GRANT_MISSING");
         let message = refused.message();
-        assert!(message.contains("of uid 12345"), "{message}");
+        assert!(message.contains("belongs to uid 12345"), "{message}");
         std::os::unix::fs::chown(&log, Some(0), None).unwrap();
         daemon.run(sh("logs", &script)).await.unwrap();
         assert_eq!(fs::read_to_string(&log).unwrap(), "more\n");

@@ -113,10 +113,7 @@ impl CheckArgs {
             for (key, runs) in comparison.by_count() {
                 output::line(&format!("{runs:6}  {}", plain(key)));
             }
-            output::line(&format!(
-                "compared, and nothing else: {}",
-                COMPARED.join(", ")
-            ));
+            output::line(&format!("compared keys: {}", COMPARED.join(", ")));
         }
         Ok(success(comparison.refused.is_empty()))
     }
