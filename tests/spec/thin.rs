@@ -79,7 +79,7 @@ async fn what_it_does_not_do_is_done_by_the_program_beside_it_and_is_a_no_withou
     assert!(String::from_utf8_lossy(&help.stdout).contains("--rehearse"));
     let help = ended(&directory, &[&alone, "--help"], "");
     assert_eq!(help.status.code(), Some(125), "{help:?}");
-    assert!(String::from_utf8_lossy(&help.stderr).contains("beside `hookjail-run`"));
+    assert!(String::from_utf8_lossy(&help.stderr).contains("next to `hookjail-run`"));
     // In no runtime's place it is `hookjail run`.
     let words = [&*both, "--private", "--mirror", "--", "/bin/echo", "x"];
     let output = ended(&directory, &words, "{}");
