@@ -127,7 +127,7 @@ others() { # SCRIPT
   for target in $(targets); do "$1" "$built/$target/dist" "$target" "$out"; done
 }
 
-# How large it is, and what it should be: 18 MB on a disk, 9 MB from the network.
+# How large it is, and what it should be: 19 MB on a disk, 9 MB from the network.
 sums() {
   local target file size wrong=0
   (cd "$out" && rm -f SHA256SUMS && find . -maxdepth 1 -type f -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
@@ -135,7 +135,7 @@ sums() {
     for file in hookjail hookjail-run; do
       file=$built/$target/dist/$file size=$(stat -c %s "$file")
       printf '%10d  %s\n' "$size" "$target/${file##*/}"
-      [ "$size" -le 18000000 ] || wrong=1
+      [ "$size" -le 19000000 ] || wrong=1
     done
   done
   for file in "$out"/*; do
@@ -150,7 +150,7 @@ sums() {
     ! grep -aq src/runtime/scheduler "$built/$target/dist/hookjail-run" || fail "hookjail-run of $target has an asynchronous runtime"
     grep -aq src/runtime/scheduler "$built/$target/dist/hookjail" || fail "an asynchronous runtime cannot be found in a program that has one"
   done
-  [ $wrong = 0 ] || fail "a program of more than 18 MB, or a download of more than 9 MB"
+  [ $wrong = 0 ] || fail "a program of more than 19 MB, or a download of more than 9 MB"
 }
 
 if [ $# = 0 ]; then

@@ -268,7 +268,7 @@ const NAMED: [(&str, usize, &str); 10] = [
     ),
     (
         "daemon/config/file.rs",
-        9,
+        12,
         "the configuration's keys, and their descriptions in its schema",
     ),
     (

@@ -19,11 +19,11 @@ pub mod config;
 pub mod consent;
 pub mod daemon;
 mod dispatch;
+#[cfg(test)]
+mod doc_tests;
 mod git;
 pub mod hooks;
 mod metrics;
-#[cfg(test)]
-mod page;
 mod pipeline;
 mod request;
 pub mod schema;

@@ -583,7 +583,7 @@ mod tests {
     use hookjail_journal::record::OutcomeKind;
 
     use super::*;
-    use crate::page::assert_section;
+    use crate::doc_tests::assert_section;
 
     /// Renders with nothing at work, without comments.
     fn samples(metrics: &Metrics) -> Vec<String> {

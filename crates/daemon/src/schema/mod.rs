@@ -82,6 +82,4 @@ fn sorted(value: Value) -> Value {
 }
 
 #[cfg(test)]
-mod tables;
-#[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Generated sections of the documents.
 
+mod keys;
 mod messages;
 
 use std::{env, fs, path::Path};

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Form;
-use crate::page::{add_links, assert_section, table_of};
+use super::{add_links, assert_section, table_of};
+use crate::schema::Form;
 
 /// Table of a page: the keys of a form below one key, and links of their texts.
 struct Table {
