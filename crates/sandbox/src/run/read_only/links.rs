@@ -194,7 +194,7 @@ pub(super) fn errno_of(error: &io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-const AROUND: &str = "a symbolic link leads around the workspace or to another writable place; make it lead to a file of its own";
+const AROUND: &str = "a symbolic link leads around the workspace or to another writable place; link it to a file of its own";
 const LED_NAMES: &str =
     "a symbolic link leads to a file with another hard link; replace that file by a copy of itself";
 const MANY: &str = "the directory has more names than are looked at; move the rest elsewhere";
