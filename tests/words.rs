@@ -400,7 +400,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
             let name = entry.unwrap().file_name();
             let path = folder.join(&name);
             let kept = !name.to_string_lossy().starts_with('.')
-                && !["target", "node_modules", "fixtures", "findings.md"]
+                && !["target", "node_modules", "fixtures"]
                     .iter()
                     .any(|left| name == *left);
             if kept && root.join(&path).is_dir() {

@@ -62,7 +62,7 @@ NAVIGATION = {
     "Hooks and profiles": ["docs/declarations", "docs/testing", "docs/profiles", "docs/backends", "docs/nesting", "docs/seatbelt"],
     "Operate": ["docs/operations", "docs/backup", "docs/network", "docs/many-machines", "docs/organisations", "docs/reliability", "docs/performance"],
     "API and clients": ["docs/runtime-authors", "docs/api", *clients],
-    "Security": ["docs/threat-model", "docs/escape-matrix", "docs/findings", "SECURITY"],
+    "Security": ["docs/threat-model", "docs/escape-matrix", "SECURITY"],
     "Reference": ["docs/command-line", "docs/configuration", "docs/specification", "docs/glossary", "CHANGELOG"],
     "Design": ["docs/architecture", "docs/adr/README", "CONTRIBUTING", "docs/tiers"],
 }
