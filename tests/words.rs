@@ -201,21 +201,14 @@ impl Reader<'_> {
                 self.breach(line, "subject without a noun", bare);
             }
         }
-        if let Some(found) = PRONOUN.find(&text) {
-            let start = text[..found.start()]
-                .char_indices()
-                .rev()
-                .nth(40)
-                .map_or(0, |(i, _)| i);
-            self.breach(line, "pronoun for a noun", &text[start..]);
-        }
-        if let Some(found) = SPEECH.find(&text) {
-            let start = text[..found.start()]
-                .char_indices()
-                .rev()
-                .nth(40)
-                .map_or(0, |(i, _)| i);
-            self.breach(line, "verb of speech", &text[start..]);
+        for (words, rule) in [
+            (&PRONOUN, "pronoun for a noun"),
+            (&SPEECH, "verb of speech"),
+        ] {
+            if let Some(found) = words.find(&text) {
+                let before = text[..found.start()].char_indices().rev().nth(40);
+                self.breach(line, rule, &text[before.map_or(0, |(index, _)| index)..]);
+            }
         }
         static PHRASES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             let phrases = FIELD.iter();
