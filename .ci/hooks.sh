@@ -8,8 +8,8 @@ for command in fish make php sqlite3 tmux zsh; do have $command || packages ${co
 build_release
 work=$CI_WORK/hooks
 
-# As they are pinned, where people have them: Node.js and Bun as nvm has them, uv and ruff in ~/.local/bin, the rest in the project;
-# in uv's cache what scripts depend on.
+# Installs the pinned versions at their usual places: Node.js and Bun as nvm does, uv and ruff in ~/.local/bin, the rest in the project.
+# uv's cache gets the dependencies of scripts.
 install_tools() {
   local home=$work/home project=$work/home/p node index name version npm=() npm_global=() pip=() scripts=()
   cmp --quiet tests/hooks/versions.txt "$work/pinned" && return
@@ -39,7 +39,8 @@ install_tools || skip "the hooks' tools cannot be had"
 
 # The command that runs around them.
 AROUND=()
-# No other network than a loopback of its own. In memory: directories that are emptied for each hook. Root's own: what shows notices.
+# The only network is a loopback of its own. Directories that are emptied for each hook are in memory. Root owns the program that
+# shows notices.
 try_hooks() { # [ARGUMENT...]
   # shellcheck disable=SC2016 # for the other shell
   "${AROUND[@]}" unshare --net --mount -- bash -ec '

@@ -1,13 +1,12 @@
 # shellcheck shell=bash
-# Real kernels, emulated, each with a real hookjail: where Landlock is old (6.1: ABI 2), newer (6.12: ABI 6) or as new as
-# Debian has it (ABI 9 is the newest that hookjail makes use of), `strict` and `pipeline` are confirmed, run, and hold
-# against rows of the escape matrix; where there is none (5.10) or it is switched off, nothing runs. Sourced by the tiers 38
-# and 80.
+# Real kernels, emulated, each with a real hookjail. Landlock is old (6.1: ABI 2), newer (6.12: ABI 6) or Debian's newest; the
+# newest ABI that hookjail uses is 9. There `strict` and `pipeline` are confirmed, run, and hold against rows of the escape matrix.
+# Without Landlock (5.10), or with Landlock disabled, nothing runs. Sourced by the tiers 38 and 80.
 env=tests/testenv
 
-# What depends on the kernel: Landlock's rights by files, links, directories and memory; its stand-ins; sockets; signals to
-# others, tracing, leaving the group; namespaces, programs in the kernel, filters and numbers. The rest of the matrix is the
-# same on every kernel and runs on this one (tier 30).
+# Rows that depend on the kernel: Landlock's rights by files, links, directories and memory, and its stand-ins. Further, sockets,
+# signals to others, tracing, leaving the group, namespaces, programs in the kernel, filters and numbers. The rest of the matrix is
+# the same on every kernel and runs on this one (tier 30).
 rows=(ESC-001 ESC-003 ESC-004 ESC-007 ESC-009 ESC-012 ESC-014 ESC-015 ESC-030 ESC-045
   ESC-060 ESC-064 ESC-070 ESC-074 ESC-075 ESC-076
   ESC-100 ESC-101 ESC-104 ESC-105 ESC-113 ESC-116

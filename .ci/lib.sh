@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Shared by the tiers. Sourced, never run.
 #
-# Everything is built once, by an ordinary user in a fresh clone; what was built then runs as that user, as root, in containers
-# and on other kernels. Where `.ci/run` is not root's, that user is who calls it, and tiers that need root are skipped.
+# Everything is built once, by an ordinary user in a fresh clone. The programs then run as that user, as root, in containers and on
+# other kernels. Where `.ci/run` is not root's, that user is the caller, and tiers that need root are skipped.
 set -euo pipefail
 
 # Where an ordinary user can reach it: a clone and a home below /root are not.
@@ -10,7 +10,7 @@ CI_WORK=${CI_WORK:-$([ "$(id -u)" = 0 ] && echo /var/tmp/hookjail-ci || echo "$H
 CI_USER=hookjail-ci
 CLONE=$CI_WORK/clone
 export TESTENV_CACHE=${TESTENV_CACHE:-$CI_WORK/testenv}
-# Everything is compiled once, from nothing, and nobody looks into it with a debugger.
+# Everything is compiled once, from nothing, and never debugged.
 export CARGO_TARGET_DIR=$CI_WORK/target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 export CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0
 # Runs a command as the ordinary user, who has nothing of ours in the environment.
@@ -26,7 +26,7 @@ as_user() { "${AS_USER[@]}" "$@"; }
 
 # Ends the tier as one that could not run, which is not the same as one that passed.
 skip() { echo "SKIP: $*"; exit 77; }
-# Says, for the last table too, that a part of a tier could not run here; the rest still must hold.
+# Reports, for the last table too, that a part of a tier could not run here. The rest must still hold.
 part_skipped() { echo "PART SKIPPED: $*"; }
 fail() { echo "FAIL: $*" >&2; exit 1; }
 need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
@@ -45,15 +45,14 @@ belongs_to() { # root, or user
   chown -R "$owner:$owner" "$CLONE" "$CARGO_TARGET_DIR"
 }
 
-# Makes the ordinary user, a toolchain and dependencies that he can read, and a fresh clone: a file that nobody committed is
-# missing there.
+# Makes the ordinary user, a toolchain and dependencies that this user can read, and a fresh clone, which lacks uncommitted files.
 prepare() { # REPOSITORY
   mkdir -p "$CI_WORK/home" "$CARGO_TARGET_DIR"
   rm -rf "$CLONE"
   git -c safe.directory='*' clone --quiet --no-hardlinks "$1" "$CLONE"
   local own=${CARGO_HOME:-$HOME/.cargo} manifest
   if [ "$(id -u)" = 0 ]; then
-    # What root has fetched already, and how.
+    # The dependencies that root has fetched already, and root's configuration of Cargo.
     local -x CARGO_HOME=$CI_WORK/home/.cargo
     mkdir -p "$CARGO_HOME"
     [ -e "$CARGO_HOME/config.toml" ] || [ ! -e "$own/config.toml" ] || cp "$own/config.toml" "$CARGO_HOME/"
@@ -107,8 +106,8 @@ all_tests() { cut -d ' ' -f 1 "$CI_WORK/tests"; }
 # The program that these tests test.
 PROGRAM=$CARGO_TARGET_DIR/debug/hookjail
 
-# Chapters of the promises in which the uid of a hook has no part: what is read, answered, sent, told and written. They run as the
-# ordinary user, and as root in the full run. Where root runs them, `install` and `learn` become an ordinary user themselves.
+# Chapters of the promises in which the uid of a hook has no part: input, answers, messages and records. They run as the ordinary
+# user, and as root in the full run. Where root runs them, `install` and `learn` become an ordinary user themselves.
 SAME_AS_ROOT=(adopt:: audit_read:: audit_trail:: bad_input:: command_line:: contracts:: dispatch:: http:: install:: interpret:: json:: learn::
   logs:: metrics:: network:: once:: output:: redaction:: schemas:: selection:: thin:: traces:: wire::)
 # The same of the unit tests: models that are tried with very many values.
@@ -116,8 +115,8 @@ MODELS=(consent::pending:: hooks::valve:: redaction:: seatbelt:: seccomp::tests:
 # The crates in which a uid has a part; the others are pure.
 OF_A_UID=(base daemon journal sandbox sys)
 
-# Rows of the escape matrix that cannot be shown: x32 is not in every kernel, and calls nobody knows have no control; what only
-# root can do at all has no control under another user.
+# Rows of the escape matrix that cannot be shown: not every kernel has x32, and unknown calls have no control. Actions for root alone
+# have no control under another user.
 ROWS_NOT_HERE="ESC-167 ESC-168"
 ROWS_NOT_AS_USER="$ROWS_NOT_HERE ESC-010 ESC-068 ESC-069 ESC-101 ESC-153 ESC-154 ESC-161 ESC-164 ESC-171 ESC-172 ESC-173"
 
@@ -125,7 +124,7 @@ ROWS_NOT_AS_USER="$ROWS_NOT_HERE ESC-010 ESC-068 ESC-069 ESC-101 ESC-153 ESC-154
 # compiler's library for that can be had.
 RELEASE=$CI_WORK/hookjail
 build_release() {
-  # What of TLS is in C needs no C library: the host's compiler does.
+  # The C code of TLS needs no C library, so the host's compiler builds it.
   local target=x86_64-unknown-linux-musl
   add_target $target || { part_skipped "a static release: the compiler's library for $target cannot be had"; target=$(rustc -vV | sed -n 's/^host: //p'); }
   belongs_to user

@@ -24,7 +24,7 @@ install_pinned() {
   done <tests/runtimes/versions.txt
 }
 
-# Those that hooks are tried with, in their newest versions; all else as it is pinned.
+# Installs the newest versions of the runtimes that hooks are tried with; all else stays pinned.
 install_newest() {
   local name package version newest
   names=(); mkdir -p "$tools"
@@ -42,12 +42,12 @@ install_newest() {
   done <tests/runtimes/versions.txt
 }
 
-# No other network than a loopback of its own: whom a runtime or a hook would call is not there.
+# The only network is a loopback of its own: servers that a runtime or a hook would call are missing.
 apart() { # SCRIPT OPTION…
   unshare --net -- python3 "$1" --hookjail "$RELEASE" --user "$CI_USER" --work "$CI_WORK/turns" "${@:2}"
 }
 
-# Both tiers report it; it is made once for each pair of versions.
+# Both tiers print this report, which is made once for each pair of versions.
 report_changes() {
   local report
   [ "$tools" != "$installed" ] || return 0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds every fuzz target and runs each for SECONDS (default 60), two at a time; fails if one of them crashes.
-# Needs a stable compiler and a C++ compiler (libFuzzer is built from source); no sanitizer: the targets are safe Rust,
-# what is looked for is panics, overflows, failed assertions, hangs and hunger for memory.
+# Needs a stable compiler and a C++ compiler (libFuzzer is built from source), but no sanitizer: the targets are safe Rust.
+# The targets look for panics, overflows, failed assertions, hangs and excessive use of memory.
 set -eu
 seconds=${1:-60}
 cd "$(dirname "$0")"

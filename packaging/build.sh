@@ -13,7 +13,7 @@ skipped() { echo "PART SKIPPED: $*"; }
 
 git() { command git -c safe.directory='*' "$@"; }
 [ -z "$(git status --porcelain)" ] || fail "the tree has changes, which no release would have: commit them first"
-# What is made of a commit has its time, whoever makes it and when.
+# Packages of a commit have the commit's time, on every machine and at every build.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct); export SOURCE_DATE_EPOCH
 version=$(cargo metadata --locked --no-deps --format-version 1 | jq -r '.packages[] | select(.name == "hookjail").version')
 repository=$(cargo metadata --locked --no-deps --format-version 1 | jq -r '.packages[] | select(.name == "hookjail").repository')
@@ -31,7 +31,7 @@ programs() {
   for target in $wanted; do
     [ -d "$(rustc --print target-libdir --target "$target")" ] || timeout 300 rustup target add "$target" ||
       { skipped "$target: the compiler's library for it cannot be had"; continue; }
-    # Where the libraries lay on this machine is nobody's business, and would make other programs of the same sources.
+    # Paths on this machine are private, and would make different programs of the same sources.
     flags="'--remap-path-prefix=$own=cargo', '--remap-path-prefix=$(rustc --print sysroot)=rust', '--remap-path-prefix=$root=hookjail'"
     # As in .cargo/config.toml, for a linker that is called itself.
     [ "$target" != aarch64-unknown-linux-musl ] || flags+=", '-Clink-arg=-zpack-relative-relocs'"
@@ -75,7 +75,7 @@ deb() {
   done
 }
 
-# What the Debian package has, for every other distribution; to be unpacked in /usr, or in ~/.local.
+# The files of the Debian package, for every other distribution; to be unpacked in /usr, or in ~/.local.
 tarball() {
   local target name
   for target in $(targets); do
@@ -104,7 +104,7 @@ sources() { git archive --format=tar --prefix="hookjail-$version/" HEAD | gzip -
 homebrew() { packaging/homebrew/formula.sh "$out/hookjail-$version.tar.gz" >"$out/hookjail.rb"; }
 
 # Of other packages the scripts take DIRECTORY-OF-PROGRAMS TARGET OUTPUT.
-# Compressed again, in the formats that pip and npm know: a thirtieth to a twentieth smaller than these make them.
+# Compressed again, in the formats that pip and npm read: a thirtieth to a twentieth smaller than their own.
 wheel() {
   local file
   others packaging/wheel.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is linked into the programs, as Cargo resolves it: a list for machines, or the licences for people.
+"""Libraries that are linked into the programs, as Cargo resolves them: a list for machines, or the licences for people.
 
 libraries.py sbom TARGET           CycloneDX 1.5, as JSON
 libraries.py notices TARGET...     the texts of all licences, each once
@@ -21,7 +21,7 @@ def run(*command):
 
 def linked(target):
     """The packages of a target's programs, hookjail first, and which of them use which; nothing that only builds or tests."""
-    # Of features, too, it says what the programs have; the metadata are of everything in the lock file.
+    # The tree has the programs' packages and features; the metadata are of everything in the lock file.
     tree = ["cargo", "tree", "--locked", "--edges", "normal,no-proc-macro", "--target", target, "--prefix", "none", "--format", "{p}"]
     names = {tuple(line.split()[:2]) for line in run(*tree).splitlines() if line}
     metadata = json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target))

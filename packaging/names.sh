@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# What each tool prints of a name that exists, and of one that does not.
+# Looks a name up, by the words that each tool prints for a name that exists and for a missing one.
 ask() { # TOOL NAME
   local printed
   case $1 in
@@ -22,7 +22,7 @@ for pair in "cargo itoa hookjail hookjail-base hookjail-builtins hookjail-client
     hookjail-policy hookjail-proto hookjail-sandbox hookjail-sys" "npm is-number hookjail @hookjail/linux-x64 @hookjail/linux-arm64" "pip six hookjail"; do
   read -r -d '' -a names <<<"$pair" || true
   tool=${names[0]}
-  # A tool that does not find a name which certainly exists says nothing about the others.
+  # A tool that does not find a name which certainly exists is no evidence about the others.
   control=$(ask "$tool" "${names[1]}")
   for name in "${names[@]:2}"; do
     state='not looked up'

@@ -21,7 +21,7 @@ case $target in
 esac
 for program in hookjail hookjail-run; do
   [ -x "$bindir/$program" ] || fail "$bindir/$program is missing"
-  # What the ELF header says: the machine, and no interpreter, which would be one C library's.
+  # The ELF headers must have this machine, and no interpreter, which would be one C library's.
   [ "$(od -An -tx1 -j18 -N2 "$bindir/$program" | tr -s ' ' | sed 's/^ //; s/ $//')" = "$elf" ] || fail "$program is not for $machine"
   if readelf -lW "$bindir/$program" | grep -q ' INTERP '; then fail "$program is not static"; fi
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Clippy on the program alone as it is installed, without what is for tests; rustdoc has nothing to say.
+# Clippy on the program alone as it is installed, without test code, and rustdoc: both without a warning.
 . "$(dirname "$0")/../lib.sh"
 belongs_to user
 as_user cargo clippy --locked --lib --bins -- -D warnings

@@ -36,7 +36,7 @@ link_for_macos() {
   local target=aarch64-apple-darwin program
   add_target $target || { part_skipped "NOTHING IS LINKED FOR MACOS: the compiler's library for $target cannot be had"; return; }
   program=$CARGO_TARGET_DIR/$target/debug/hookjail
-  # What an earlier run linked must not pass for what this one did.
+  # A program of an earlier run must not pass for the result of this one.
   rm -f "$program"
   with_zig zigbuild --locked --bin hookjail --target $target
   # A Mach-O file of 64 bits (feedfacf) for arm64 (0100000c), and an executable (2).

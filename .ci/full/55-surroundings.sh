@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The escape matrix where no user namespace can be made, as in a container; every older Landlock, played; system calls made up by chance.
+# The escape matrix without user namespaces, as in a container, and with every older Landlock, simulated; random syscalls.
 . "$(dirname "$0")/../lib.sh"
 need_root
 build_tests

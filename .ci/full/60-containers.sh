@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What every backend does alike, in containers: as root on crun, as an ordinary user on runc; and the escape matrix there.
+# The common promises of all backends, in containers: as root on crun, as an ordinary user on runc; and the escape matrix there.
 . "$(dirname "$0")/../lib.sh"
 need_root
 packages crun runc
@@ -7,14 +7,14 @@ for runtime in crun runc; do have "$runtime" || fail "$runtime is not installed"
 build_tests
 spec=$(tests_of spec)
 files_in_memory
-# What is left out says in Landlock's words what a container says in others.
+# The other chapters expect Landlock's messages, which differ from a container's.
 chapters=(main_job:: output:: deadline:: matrix::nothing matrix::parts matrix::processes read_only::what)
 runc=$(realpath "$(command -v runc)")
 belongs_to root
-# What is true of containers alone; on crun in tier 32.
+# Tests of containers alone. Tier 32 runs them on crun.
 "$spec" --ignored with_runc::
 HOOKJAIL_TEST_RUNTIME=/usr/bin/crun tests/testenv/hybrid-free.sh "$spec" "${chapters[@]}"
-# Left out is what a container cannot show: it has a scratch directory of its own, no thread waits for its processes, and nothing
+# The skipped tests have no meaning in a container: its scratch directory is its own, no thread waits for its processes, and no file
 # lasts in it.
 HOOKJAIL_TEST_RUNTIME=/usr/bin/crun tests/testenv/hybrid-free.sh "$spec" --include-ignored run_as:: \
   --skip a_callers_other_processes_reach_no_running_hooks_directory --skip a_caller_that_stops_its_own_hooks_before_their_exec \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The policy with one element taken out at a time: something must notice each. Every fourth; `MUTANTS=1` tries all.
+# The policy with one element removed at a time: a test must notice each. Every fourth; `MUTANTS=1` tries all.
 . "$(dirname "$0")/../lib.sh"
 need_root
 build_tests

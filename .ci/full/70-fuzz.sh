@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each fuzz target for half a minute, system calls made up by chance for a minute; with elements of the policy taken out these find something.
+# Each fuzz target for half a minute, and random syscalls for a minute, which must find something where elements of the policy are removed.
 . "$(dirname "$0")/../lib.sh"
 have c++ || packages g++
 seconds=${FUZZ_SECONDS:-60}

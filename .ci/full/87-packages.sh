@@ -5,7 +5,7 @@ need_root
 CARGO_DEB=3.8.0
 env=tests/testenv
 times=$(mktemp); trap 'rm -f "$times"' EXIT
-# Runs a test under a time limit, and keeps what it says of the first hook.
+# Runs a test under a time limit, and keeps its line about the first hook.
 timed() { # SECONDS COMMAND...
   local limit=$1 out; out=$(mktemp); shift
   timeout --kill-after=20 "$limit" "$@" 2>&1 | tee "$out" || fail "$(printf '%s\n' "$@" | grep -m 1 'tests/')"
@@ -31,7 +31,7 @@ out=$CLONE/target/packages
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 (cd "$out" && sha256sum --check --quiet SHA256SUMS) || fail "the checksums"
-# What is made again of the same programs is the same; the Debian package, too.
+# A second build from the same programs must be the same, the Debian package included.
 cp "$out/SHA256SUMS" "$CI_WORK/sums"
 as_user env PATH="$tools/bin:$USER_PATH" HOOKJAIL_TARGETS="$targets" packaging/build.sh pages papers deb tarball image sources homebrew sums >/dev/null
 diff "$CI_WORK/sums" "$out/SHA256SUMS" || fail "made twice, these differ"
@@ -39,7 +39,7 @@ diff "$CI_WORK/sums" "$out/SHA256SUMS" || fail "made twice, these differ"
 lintian --fail-on error --tag-display-limit 0 "$out"/*_amd64.deb || fail "lintian has errors"
 ruby -c "$out/hookjail.rb"
 grep -q "sha256 \"$(sha256sum "$out/hookjail-$version.tar.gz" | cut -d ' ' -f 1)\"" "$out/hookjail.rb" || fail "the formula has another archive's checksum"
-# It is a source of the program: Cargo finds everything that it names.
+# The archive is a source of the program: Cargo finds everything that its manifest names.
 tar -C "$CI_WORK" -xzf "$out/hookjail-$version.tar.gz"
 (cd "$CI_WORK/hookjail-$version" && cargo metadata --locked --format-version 1 >/dev/null) || fail "the source archive is not whole"
 rm -rf "$CI_WORK/hookjail-$version"
@@ -55,14 +55,14 @@ for pair in "Debian 11=bullseye" "Ubuntu 22.04=jammy"; do
   if timeout 300 $env/vm-prepare.sh base "${pair#*=}"; then bases+=("${pair%%=*}=$TESTENV_CACHE/base-${pair#*=}.tar")
   else part_skipped "${pair%%=*}: its packages cannot be had"; fi
 done
-# Its archive is none of Debian's.
+# Alpine's packages are not in Debian's archive.
 part_skipped "the tarball on Alpine itself; a root with busybox and musl stands in for it"
 timed 300 tests/packages/roots-test.sh "$out/hookjail-$version-x86_64-linux.tar.xz" "$out/hookjail_$version-1_amd64.deb" "${bases[@]}"
 
 timed 200 tests/packages/image-test.sh "$out/hookjail-$version-oci.tar"
 
 if compgen -G "$out/*.whl" >/dev/null || compgen -G "$out/*.tgz" >/dev/null; then
-  # What Node.js trusts beyond its own list, where a registry is reached through a proxy.
+  # Authorities that Node.js trusts beyond its own list, where a proxy leads to the registry.
   timed 300 "${AS_USER[@]}" ${NODE_EXTRA_CA_CERTS:+NODE_EXTRA_CA_CERTS="$NODE_EXTRA_CA_CERTS"} tests/packages/languages-test.sh "$out"
 fi
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The site of the documents: it is built, every link and anchor leads somewhere, and every page is opened in a browser, narrow and wide, light and dark.
+# The site of the documents: the build, every link and anchor, and every page in a browser, narrow and wide, light and dark.
 . "$(dirname "$0")/../lib.sh"
 have chromium || { [ "$(id -u)" = 0 ] && apt-get -qq update && packages chromium fonts-dejavu-core; } || skip "needs chromium"
 belongs_to user

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Real runtimes with hooks, of the npm registry and of source trees that are given, bare and jailed, against a model that is played: it sees the same, and attacks are contained. Newest ones, with what changed: HOOKJAIL_RUNTIMES=newest.
+# Real runtimes with hooks, bare and jailed, against a played model: the model sees the same, and attacks are contained.
+# Runtimes are from the npm registry and from given source trees. HOOKJAIL_RUNTIMES=newest: the newest ones, with a report of changes.
 . "$(dirname "$0")/../lib.sh"
 need_root
 /usr/bin/python3 -c 'import ensurepip, venv' || packages python3-venv
@@ -7,7 +8,7 @@ build_release
 . .ci/runtimes.sh
 absent=()
 
-# Writes the pinned commit of the source tree that a variable names to a directory; else says why not.
+# Writes the pinned commit of the source tree that a variable names to a directory. Prints the reason for a failure.
 source_of() { # VARIABLE COMMIT DIRECTORY
   local tree=${!1:-} head
   [ -n "$tree" ] || { echo "$1 names no source tree"; return 1; }

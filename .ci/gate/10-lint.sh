@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The code is formatted; clippy has nothing to say; the other lock files know every dependency. Without what is for tests, and rustdoc: tier 48.
+# Formatting, clippy, and complete lock files. Tier 48 has clippy without test code, and rustdoc.
 . "$(dirname "$0")/../lib.sh"
 belongs_to user
 as_user cargo fmt --all --check

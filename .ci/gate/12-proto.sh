@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The .proto files keep to buf's rules, comments included, and the code in crates/proto/src is what is made of them.
+# The .proto files keep to buf's rules, comments included, and the code in crates/proto/src is generated from them.
 . "$(dirname "$0")/../lib.sh"
 belongs_to user
 fresh=$(mktemp -d); trap 'rm -rf "$fresh"' EXIT

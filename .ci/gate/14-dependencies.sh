@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 CARGO_DENY=0.20.2
 tools=$CI_WORK/cargo-deny-$CARGO_DENY
-# Not optimised: it compiles in a minute, and checks in a second all the same.
+# Not optimised: the build takes a minute, and a check still a second.
 [ -x "$tools/bin/cargo-deny" ] ||
   CARGO_TARGET_DIR=$CI_WORK/cargo-deny.target cargo install --quiet --debug --locked --root "$tools" cargo-deny@$CARGO_DENY
 rm -rf "$CI_WORK/cargo-deny.target"

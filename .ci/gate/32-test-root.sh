@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The same tests as root, where hooks get a uid of their own, with those that only root can run and those in containers of crun. What no uid changes: tier 52.
+# The same tests as root, where hooks get a uid of their own, with those that need root and those in containers of crun.
+# Tier 52 has the tests whose result no uid changes.
 . "$(dirname "$0")/../lib.sh"
 need_root
 build_tests

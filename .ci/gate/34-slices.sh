@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A slice of what takes long: every sixteenth element of the policy taken out, which something must notice.
+# A slice of tier 65: every sixteenth element of the policy is removed, and a test must notice each.
 . "$(dirname "$0")/../lib.sh"
 need_root
 build_tests

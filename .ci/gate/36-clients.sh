@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The client for Python talks to a daemon over its socket, and examples for authors of runtimes decide by it. All clients, by all their tests: tier 86.
+# The client for Python calls a daemon over its socket, and the examples for authors of runtimes decide by it. Tier 86 tests all clients.
 . "$(dirname "$0")/../lib.sh"
 build_tests
 HOOKJAIL=$PROGRAM examples/clients/check.sh

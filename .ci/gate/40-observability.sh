@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A real Prometheus scrapes a live daemon; dashboards and alerts name only what it has, and alerts fire where they should.
+# A real Prometheus scrapes a live daemon. Dashboards and alerts name only its metrics, and alerts fire where they should.
 . "$(dirname "$0")/../lib.sh"
 build_tests
 # Debian's package, unpacked and not installed: installed, it would start a service on the host.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is in deploy/: manifests against their schemas, daemons behind HAProxy of which one is killed, a journal that rsyslog ships by TLS.
+# The files in deploy/: manifests against their schemas, daemons behind HAProxy of which one is killed, a journal that rsyslog ships by TLS.
 . "$(dirname "$0")/../lib.sh"
 installed() { have haproxy && have rsyslogd && have openssl && compgen -G '/usr/lib/*/rsyslog/lmnsd_gtls.so' >/dev/null; }
 [ "$(id -u)" = 0 ] && ! installed && { apt_lists; packages haproxy openssl rsyslog rsyslog-gnutls; }

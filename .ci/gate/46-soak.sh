@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A daemon for one minute at 80 % of what it can do: every answer right, nothing held in the end.
+# A daemon for one minute at 80 % of its capacity: every answer right, no resource held in the end.
 . "$(dirname "$0")/../lib.sh"
 build_tests
 belongs_to user

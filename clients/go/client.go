@@ -27,7 +27,7 @@ import (
 
 const systemSocket = "/run/hookjail/hookjail.sock"
 
-// Client calls one hookjail server. It may be used by many goroutines at once.
+// Client calls one hookjail server. Many goroutines may use a client at once.
 type Client struct {
 	// Hooks calls the service itself, for calls without a function in this package. Its errors are those of this package.
 	Hooks hookjailpb.HookServiceClient

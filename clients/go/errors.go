@@ -88,7 +88,7 @@ func (r *Refused) GRPCStatus() *status.Status { return r.status }
 // CallError reports a call without an answer of hookjail: no daemon listens, the connection broke, the context ended, or the
 // server has a fault. The hook's end is then unknown, unless nothing was sent.
 //
-// It wraps the cause: [errors.Is] finds [context.Canceled] and [context.DeadlineExceeded].
+// A CallError wraps the cause: [errors.Is] finds [context.Canceled] and [context.DeadlineExceeded].
 type CallError struct {
 	// Code is the status of the call.
 	Code codes.Code

@@ -24,7 +24,7 @@ const stopTime = 15 * time.Second
 const logKept = 4096
 
 // Private starts a hookjail server that serves this process's user alone, and connects to it. No daemon is needed, but consents
-// are: those of this user, or of the configuration that [WithConfig] names.
+// are: this user's, or those of the configuration that [WithConfig] names.
 //
 // The server ends when the client is closed, and when this process ends for any reason: then nothing holds its stdin open.
 // The context is for the start alone.

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Checks the Python client: what generate.sh makes, the types, the tests against a daemon and a private one, the wheels.
+# Checks the Python client: the output of generate.sh, the types, the tests against a daemon and a private one, the wheels.
 #
 # $HOOKJAIL names a built binary; without it one is built. $HOOKJAIL_STATIC names a directory with static `hookjail` and `hookjail-run`
-# for this machine; without it the wheel that has them is not checked, which is said. Exits 77, with the reason, where the package registry
-# cannot be reached; anything else that is missing or wrong is a failure. Leaves nothing in the tree.
+# for this machine; without it the wheel with these is not checked, and a line reports that. Exits with 77, and the reason, where the
+# package registry cannot be reached. Any other fault is a failure. Leaves nothing in the tree.
 set -eu
 cd "$(dirname "$0")"
 
@@ -24,7 +24,7 @@ chmod 755 "$work"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 
-# What is built leaves files beside its source.
+# A build leaves files beside its source.
 mkdir "$work/tree"
 cp -RL ../../proto "$work/tree/"
 mkdir "$work/tree/clients" "$work/tree/packaging"

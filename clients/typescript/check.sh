@@ -20,7 +20,8 @@ npm() { command npm --no-audit --no-fund --no-update-notifier --cache "${npm_con
 
 npm view @bufbuild/protobuf version >"$work/log" 2>&1 || { tail -n 1 "$work/log"; echo "SKIP: the npm registry cannot be reached"; exit 77; }
 
-# The generators want a Node.js that is maintained; the tests run on that, and on the oldest that the package takes. Distributions have older ones.
+# The generators require a maintained Node.js. The tests run on that one, and on the oldest that the package supports. Distributions have
+# older ones.
 case $(uname -m) in x86_64) cpu=x64 ;; aarch64) cpu=arm64 ;; *) fail "no Node.js for $(uname -m)" ;; esac
 fetched() {
   quiet npm install --prefix "$work/node-$1" "node-linux-$cpu@$1"

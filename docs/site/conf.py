@@ -1,6 +1,6 @@
 """Builds the site: the repository's own Markdown, as it is, with a landing page, a navigation and a search.
 
-Nothing in the documents is written for the site. What the site needs beside them stands here.
+Nothing in the documents is written for the site. This file has the parts that the site needs beside them.
 """
 import re
 import shutil
@@ -67,7 +67,7 @@ NAVIGATION = {
     "Design": ["docs/architecture", "docs/adr/README", "CONTRIBUTING", "docs/tiers"],
 }
 
-# What people ask first, and where the answer stands.
+# The first questions of readers, and the places of the answers.
 QUESTIONS = [
     ("What does a hook get to see and do?", "docs/profiles", "#shipped-profiles"),
     ("Does it work with my agent?", "docs/contracts", ""),

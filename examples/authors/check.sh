@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the examples of docs/runtime-authors.md for real, each with a daemon: an allowed call, a denied one, a hook that nobody allowed, no daemon
-# and no hookjail. Each must let the first pass alone. Installs nothing into the tree.
+# Runs the examples of docs/runtime-authors.md for real, each with a daemon: an allowed call, a denied one, a hook without a consent,
+# no daemon and no hookjail. Only the first may pass. Installs nothing into the tree.
 #
 # $HOOKJAIL names a built binary. Arguments name the examples [default: all]. Exits 77, with the reason, where one of them cannot be built.
 set -euo pipefail

@@ -48,7 +48,7 @@ else
   client_python=$python
   install="$python -m pip install --disable-pip-version-check --target $work/site"
 fi
-# What is built leaves files beside its source.
+# A build leaves files beside its source.
 cp -RL clients/python "$work/client"
 if ! $install "$work/client" >"$work/pip.log" 2>&1; then
   if $client_python -m pip download --no-deps -d "$work/download" grpcio >/dev/null 2>&1; then
@@ -119,13 +119,13 @@ for hook in "$sh_hook" "$python_hook"; do
   echo "ok: hookjail run, $name, all events"
 done
 
-# What nobody has allowed does not run, and the client hears why.
+# A command without a consent does not run, and the client gets the reason.
 for caller in python; do
   if output=$("call_$caller" examples/events/turn_end.json /bin/true 2>&1); then
     fail "$caller client: a command that nobody allowed ran: $output"
   fi
   case $output in
-    # The one says the reason, the other the code.
+    # One client prints the reason, another the code.
     *CONSENT_REQUIRED*"no consent allows this command"* | *PERMISSION_DENIED*"no consent allows this command"*)
       echo "ok: $caller client, refused"
       ;;

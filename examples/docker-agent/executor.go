@@ -15,7 +15,7 @@ import (
 	"github.com/hookjail/hookjail/clients/go/hookjailpb"
 )
 
-// Input is the event: what a hook reads on its stdin.
+// Input is the event that a hook reads on its stdin.
 type Input struct {
 	SessionID     string         `json:"session_id"`
 	Cwd           string         `json:"cwd"`
@@ -60,7 +60,7 @@ type Executor struct {
 	hooks  map[string][]Matcher
 }
 
-// New starts a private hookjail server for the hooks, which are by event. It ends with Close, or with this process.
+// New starts a private hookjail server for the hooks, which are by event. The server ends with Close, or with this process.
 func New(ctx context.Context, hooks map[string][]Matcher, options ...hookjail.Option) (*Executor, error) {
 	client, err := hookjail.Private(ctx, options...)
 	if err != nil {
@@ -123,7 +123,7 @@ func resultOf(answer *hookjail.Answer) (*Result, error) {
 	case hookjailpb.Decision_DECISION_ASK:
 		result.Allowed, result.Ask, result.Message = true, true, verdict.GetReason()
 	default:
-		// A decision that this program does not know stops, as DENY and BLOCK do.
+		// An unknown decision stops, as DENY and BLOCK do.
 		return result, nil
 	}
 	if patch := verdict.GetUpdatedInputJson(); patch != "" {

@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 "${PYTHON:-python3}" -m venv "$work/venv"
 cp -RL ../../clients/python "$work/client"
-# What this part of reyn needs; its user interfaces are left out.
+# Requirements of this part of reyn; its user interfaces are left out.
 if ! "$work/venv/bin/pip" install --quiet "$work/client" jinja2 jsonschema pydantic pyyaml >"$work/log" 2>&1; then
   tail -n 1 "$work/log"
   echo "SKIP: the Python package index cannot be reached"

@@ -1,7 +1,7 @@
-"""Has hookjail run what reyn runs sandboxed: a `SandboxBackend` for reyn, for its hooks and its `exec` tool.
+"""Runs reyn's sandboxed commands by hookjail: a `SandboxBackend` for reyn, for its hooks and its `exec` tool.
 
-A process is confined by a profile of hookjail's, which a policy of reyn's can narrow and never widen: what the policy asks for beyond the
-profile is refused, and the command does not run.
+A profile of hookjail confines each process. A policy of reyn can narrow the profile and never widen it. A policy that requests more is
+refused, and the command does not run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reyn.security.sandbox.policy import SandboxPolicy, expand_policy_path, reso
 
 log = logging.getLogger(__name__)
 
-#: What hookjail's shipped profiles keep of each output stream, bytes. A policy that wants less gets less.
+#: Bytes of each output stream that hookjail's shipped profiles keep. A policy with a smaller limit gets that limit.
 PROFILES_OUTPUT = 10 * 1024 * 1024
 
 
@@ -34,7 +34,7 @@ class HookjailBackend:
 
     enforced_axes = AxisEnforcementDeclaration(
         write_paths=AxisEnforcement.ENFORCES,
-        # A grant cannot be taken away in part. What is outside of the profile's grants cannot be read, denied or not.
+        # A grant cannot be revoked in part. Paths outside of the profile's grants cannot be read, denied or not.
         write_deny_paths=AxisEnforcement.DOES_NOT_ENFORCE,
         read_deny_paths=AxisEnforcement.DOES_NOT_ENFORCE,
         network=AxisEnforcement.ENFORCES,
@@ -55,7 +55,7 @@ class HookjailBackend:
         return True
 
     def self_test(self) -> str | None:
-        """Has a command write where its policy lets it, and where not. The daemon has tested more than this before it ran the first one."""
+        """Runs a command that writes to a permitted and to a denied path. The daemon's self-test has tested more before that."""
         with tempfile.TemporaryDirectory(dir=Path.cwd()) as directory:
             granted, denied = Path(directory, "granted"), Path(directory, "denied")
             for path in (granted, denied):
@@ -75,7 +75,7 @@ class HookjailBackend:
             return "a command wrote where it may not" if (denied / "file").exists() else None
 
     def probe_binary(self) -> list[str] | None:
-        # It would be run by `wrap_command`.
+        # Only `wrap_command` would run a binary.
         return None
 
     def session_artifact_outside_write_scope(self, policy: SandboxPolicy) -> bool:
@@ -122,7 +122,7 @@ class HookjailBackend:
         writes = [expand_policy_path(path).resolve() for path in policy.write_paths]
         workspace = Path(cwd).resolve()
         cwd = str(workspace)
-        # Writing includes reading; what takes the place of a profile's writable workspace leaves the rest of it closed.
+        # Writing includes reading. A grant that replaces a profile's writable workspace leaves the rest of the workspace closed.
         reads = [] if not writes or any(workspace.is_relative_to(path) for path in writes) else [cwd]
         request = messages.ExecuteRequest(
             event=messages.Event(json=stdin, raw=True),
@@ -136,7 +136,7 @@ class HookjailBackend:
                 without_network=not policy.network,
                 without_spawn=policy.deny_subprocess,
             ),
-            # What of it the profile lets in.
+            # The profile selects the admitted variables.
             offer=messages.Offer(env={**resolve_passthrough_env(policy), **environment}),
             max_reply_bytes=2 * policy.max_output_bytes + 1024 * 1024,
         )
@@ -157,7 +157,7 @@ class HookjailBackend:
 
     @staticmethod
     def _told(error: hookjail.HookjailError) -> str:
-        """Returns what reyn, and its model, may know; what the operator can do is in the log alone."""
+        """Returns the text for reyn and its model. The operator's fix is in the log alone."""
         if isinstance(error, hookjail.Refused) and error.fix:
             log.warning("hookjail: %s (request %s); the operator can: %s", error, error.request_id, error.fix)
         return f"hookjail: {error}"

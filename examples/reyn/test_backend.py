@@ -98,7 +98,7 @@ class Backend(unittest.TestCase):
         # Without any, nothing in the workspace.
         self.run_it(f"echo 3 >{granted}/more", SandboxPolicy())
         self.assertFalse((granted / "more").exists())
-        # What no profile grants is refused, and nothing runs.
+        # A path beyond every profile is refused, and nothing runs.
         result = self.run_it(f"echo 4 >{granted}/none", SandboxPolicy(write_paths=[str(self.home)]))
         self.assertEqual(result.returncode, -1)
         self.assertIn(b"hookjail: PROFILE_WIDENED", result.stderr)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints a formula of Homebrew that builds a release from its sources: nobody has built it on a Mac.
+# Prints a formula of Homebrew that builds a release from its sources. The formula was never built on a Mac.
 #   formula.sh hookjail-VERSION.tar.gz
 # `version` and `repository` are in the environment, from packaging/build.sh.
 set -euo pipefail

@@ -31,7 +31,7 @@ root() { # DIRECTORY-OF-PROGRAMS
   printf 'root:x:0:0:root:/:/sbin/nologin\nhookjail:x:65532:65532:hookjail:/home/hookjail:/sbin/nologin\n' >"$root/etc/passwd"
   printf 'root:x:0:\nhookjail:x:65532:\n' >"$root/etc/group"
   chmod 644 "$root"/etc/{passwd,group}
-  # Two owners, whoever makes it. A daemon takes no configuration that belongs to another.
+  # Two owners, whichever user builds the image. A daemon takes no configuration that belongs to another user.
   local own=(./etc/hookjail/hookjail.toml ./home/hookjail ./run/hookjail ./var/lib/hookjail)
   archive --owner=0 --group=0 --directory "$root" "${own[@]/#/--exclude=}" -cf "$work/layer" .
   archive --owner=65532 --group=65532 --directory "$root" -rf "$work/layer" "${own[@]}"

@@ -31,14 +31,14 @@ HAPROXY = shutil.which("haproxy", path=os.environ["PATH"] + ":/usr/sbin") or sys
 USER = "nobody" if os.geteuid() == 0 else str(os.geteuid())
 CALLERS = 6
 SERVICE = "hooks.hookjail.test"
-# Calls on one connection before its caller makes another: a balancer sees connections only.
+# Calls on one connection before its caller makes another: a load balancer sees connections only.
 CALLS_OF_A_CONNECTION = 25
 # Refusals by which nothing was run, so that the same call may be made again.
 NOT_RUN = {"DRAINING", "OVERLOADED"}
 
 
 def free_ports(count):
-    """Returns ports that nobody listens on."""
+    """Returns unused ports."""
     sockets = [socket.socket() for _ in range(count)]
     for it in sockets:
         it.bind(("127.0.0.1", 0))
@@ -79,7 +79,7 @@ class Daemon:
     def __init__(self, directory, authority, port):
         self.directory, self.port = directory, port
         directory.mkdir(mode=0o711)
-        # Callers ask for the balancer's name.
+        # Callers expect the load balancer's name.
         certificate, key = authority.issue(f"{directory.name}.hookjail.test", SERVICE)
         self.config = directory / "hookjail.toml"
         self.config.write_text(f"""
@@ -141,7 +141,7 @@ def wait(what, condition, seconds=60):
 
 
 def reason(error):
-    """Returns the stable reason of a refusal, or None where the daemon said nothing."""
+    """Returns the stable reason of a refusal, or None where the daemon gave none."""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
             found = re.search(rb"[A-Z][A-Z_]{3,}", value)
@@ -150,7 +150,7 @@ def reason(error):
 
 
 class Caller(threading.Thread):
-    """Makes one call after another, and never makes one again that may have run."""
+    """Makes one call after another, and never repeats one that may have run."""
 
     def __init__(self, address, credentials, number, stop):
         super().__init__()
@@ -276,12 +276,12 @@ def check(directory, authority, daemons, front):
     assert [it for it in done if runs[it] != 1] == [], "answered, and not run once"
     assert [it for it in runs if runs[it] > 1] == [], "run more than once"
     assert len(after_kill) <= CALLERS, f"of {CALLERS} calls in flight at most, {len(after_kill)} have no answer"
-    # A connection that comes while the listener is closed is reset by the kernel, with a call that nobody has seen.
+    # The kernel resets a connection that comes while the listener is closed; no daemon has received its call.
     at_drain = [it for it in unknown if it not in after_kill]
     assert [it for it in at_drain if runs[it]] == [], "a daemon that drains left calls that ran without an answer"
     assert len(at_drain) <= CALLERS, f"{len(at_drain)} calls have no answer of a daemon that drains"
 
-    # The control: who makes a call again at another daemon without knowing whether it ran is seen by the same count.
+    # The control: the same count finds a caller that repeats a call at another daemon, although the first one ran it.
     request = pb.ExecuteRequest(event=pb.Event(json=b"{}"), hook=pb.Hook(argv=["/bin/cat"]), request_id=str(uuid.uuid4()))
     for daemon in (first, third):
         options = [("grpc.ssl_target_name_override", SERVICE)]
@@ -289,7 +289,7 @@ def check(directory, authority, daemons, front):
             services.HookServiceStub(channel).Execute(request, timeout=60)
     assert sum((it.runs() for it in daemons), collections.Counter())[request.request_id] == 2
 
-    # The balancer's own certificate asks whether a daemon serves, and for nothing else.
+    # The load balancer's own certificate permits checks of a daemon's health, and nothing else.
     pair = [(directory / f"check.hookjail.test.{end}").read_bytes() for end in ("key", "pem")]
     checking = grpc.ssl_channel_credentials((directory / "ca.pem").read_bytes(), *pair)
     with grpc.secure_channel(f"127.0.0.1:{first.port}", checking, [("grpc.ssl_target_name_override", SERVICE)]) as channel:

@@ -125,7 +125,7 @@ def changed(text, changes):
 def shipper(work, text):
     """Runs rsyslog with a configuration, in a directory of its own."""
     work.mkdir()
-    # As the configuration says of rsyslog.conf.
+    # The global settings that the configuration requires in rsyslog.conf.
     (work / "rsyslog.conf").write_text(f'global(workDirectory="{work}" maxMessageSize="1m")\n{text}')
     subprocess.run([RSYSLOGD, "-N1", "-f", work / "rsyslog.conf"], check=True, capture_output=True)
     with open(work / "log", "wb") as log:
@@ -214,7 +214,7 @@ def main():
                 run("/bin/true")
             back = Collector(certificate, authority.certificate, collector.port)
             run("/bin/true")
-            # What is on its way when the collector goes is lost, as TCP without acknowledgements loses it; the chain shows it.
+            # Records in transit are lost when the collector ends, as this protocol has no acknowledgements; the chain shows the loss.
             wait("records after an outage", lambda: back.lines and back.lines[-1] == journal()[-1])
             lines = collector.lines + back.lines
         missing = [line for line in journal() if line not in lines]

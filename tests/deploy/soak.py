@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A daemon at a share of what it can do, for some time: soak.py [SECONDS] [SHARE]; 120 and 0.8 where nothing else is said.
+"""A daemon at a share of its capacity, for some time: soak.py [SECONDS] [SHARE]; by default 120 and 0.8.
 
-Measures how many calls a second it answers when it never has to wait for one, then asks for that share of it at even
-intervals, whether or not answers have come; calls that would find too many open are left out, and counted. Each answer is
-checked. What the daemon holds is looked at as it goes, and at the end when it has nothing to do. HOOKJAIL names the program.
+Measures how many calls a second the daemon answers under full load, then makes that share of them at even intervals, whether or
+not answers have come. Calls beyond a maximum number of open ones are left out, and counted. Each answer is checked. The daemon's
+resources are checked during the run, and at the end when the daemon is idle. HOOKJAIL names the program.
 """
 import asyncio
 import collections
@@ -27,9 +27,9 @@ types = grpc.protos("hookjail/v1/types.proto")
 HOOKJAIL = os.environ.get("HOOKJAIL") or sys.exit("HOOKJAIL names no program")
 CONNECTIONS = 8
 MEASURED_SECONDS = 8
-# Calls in work when it is measured, and at most. Fewer than the daemon keeps waiting: it would refuse more of them, and be right.
+# Calls in progress during the measurement, and at most. The daemon's queue is longer: beyond it, refusals would be right.
 CLOSED, MOST_OPEN = 16, 128
-# What is to stay as it is: more than an allocator's and a client's moods, less than what a leak makes of some ten thousand calls.
+# Tolerated growth: more than the fluctuations of an allocator and a client, less than a leak over some ten thousand calls.
 MORE_MEMORY, MORE_DESCRIPTORS = 16 << 20, 4
 
 
@@ -108,7 +108,7 @@ keep_files = 0
         return done.stdout
 
     def held(self):
-        """Returns what the daemon holds: memory of its own, descriptors, threads, children that nobody waits for."""
+        """Returns the daemon's resources: memory of its own, descriptors, threads, and children without a waiter."""
         proc = pathlib.Path(f"/proc/{self.process.pid}")
         status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
         children = (proc / f"task/{self.process.pid}/children").read_text().split()
@@ -167,7 +167,7 @@ class Load:
             self.faults.append(f"{kind.name}: {fault}")
 
     async def closed(self, seconds):
-        """Keeps so many calls in work; returns the answers a second."""
+        """Keeps a fixed number of calls in progress; returns the answers a second."""
         until, before = time.monotonic() + seconds, self.number
 
         async def one():
@@ -179,7 +179,7 @@ class Load:
         return (self.number - before) / (time.monotonic() - begun)
 
     async def paced(self, seconds, rate, each_second):
-        """Makes calls at a rate, whether or not answers come; returns the rate that came of it."""
+        """Makes calls at a rate, whether or not answers come; returns the actual rate."""
         begun, made, tasks, told = time.monotonic(), 0, set(), 0
         while (now := time.monotonic() - begun) < seconds and not self.faults:
             while made < now * rate:

@@ -44,7 +44,7 @@ HOOKS = []
 
 
 def hook(kind, point, line, runtime="claude-code", env=None, plugin=None, needs=()):
-    """Registers what tries a hook: it returns whether the hook did its work. A plugin has its settings in a file of its own."""
+    """Registers the test of a hook, which returns whether the hook did its work. A plugin has its settings in a file of its own."""
 
     def register(tried):
         HOOKS.append({
@@ -60,7 +60,7 @@ class Learnt(Exception):
 
 
 class Box(Home):
-    """The home. What was installed there stays; everything else is made anew for each hook."""
+    """The home. Installed tools stay; everything else is made anew for each hook."""
 
     def __init__(self, options):
         super().__init__(options.work, options.user, options.hookjail)
@@ -201,12 +201,12 @@ class Box(Home):
         return self.home / "tmp/learnt.toml"
 
     def named(self, err):
-        """Returns the options with which `learn` says that what it saw refused would be allowed."""
+        """Returns the options by which `learn` would allow the refusals that it found."""
         words = re.findall(r"to allow it: hookjail learn (.*?) -- ", err)
         return {word for line in words for word in shlex.split(line) if re.match("--(egress|grant)=", word)}
 
     def learn(self, current, line):
-        """Proposals of hookjail's from an event of the hook's, whose line is as installed: each later try has what the earlier named."""
+        """Yields hookjail's proposals from an event of the hook, whose line is as installed. Each try has the options of the earlier."""
         options = []
         self.profile = CHOSEN
         for _ in range(TRIES):
@@ -227,7 +227,7 @@ class Box(Home):
                 raise AssertionError(f"learn: it proposed nothing: {self.last[2]}")
             finally:
                 self.learns = False
-            # 1 says that the hook ended otherwise the second time, as one does that commits.
+            # Code 1: the hook ended otherwise the second time, as a hook that commits does.
             if code not in (0, 1):
                 raise AssertionError(f"learn: {code} {err}")
             if self.proposal.exists():
@@ -247,5 +247,5 @@ class Box(Home):
         try:
             return bool(current["tried"](self))
         except (LookupError, OSError, ValueError):
-            # Not there, or no JSON: what it looks for is not what the hook left.
+            # Missing, or no JSON: the hook did not leave the expected result.
             return False

@@ -3,7 +3,7 @@
 With `--without-namespaces` as `install` has them where none can be made, under the profile that it goes on with there.
 
 Needs root: everything runs in a network namespace with nothing but the loopback, as an ordinary user with nothing in its
-environment. `expected.md` says what each must do. A row fails where that is not so, and where the hook does not even work bare.
+environment. `expected.md` has the expected result of each. A row fails with another result, and where the hook does not even work bare.
 """
 
 import argparse

@@ -252,7 +252,7 @@ def unexplained(alert, explained):
 
 
 def runbook(daemon, alerts):
-    """Checks each alert's link, and that hookjail knows the commands that alerts and paragraphs name."""
+    """Checks each alert's link, and that hookjail has the commands that alerts and paragraphs name."""
     explained = paragraphs()
     for alert in alerts:
         why = unexplained(alert, explained)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Receives the traces of a daemon, from it and through a collector, and checks what they say.
+"""Receives the traces of a daemon, directly and through a collector, and checks their content.
 
 Needs the packages of traces-requirements.txt. Run: traces.py PROGRAM
 """

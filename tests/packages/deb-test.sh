@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian package under a real systemd, calls the daemon as an ordinary user, upgrades from the version before, and purges:
-# nothing but the journal is left of it.
+# Installs the Debian package under a real systemd, calls the daemon as an ordinary user, upgrades from the version before, and purges.
+# Only the journal may remain.
 #   deb-test.sh PACKAGE.deb       on the host: boots the container (needs `vm-prepare.sh rootfs`)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,7 +14,7 @@ inside() {
       -o -path /var/lib/dpkg -o -path /var/lib/systemd/random-seed \) -prune -o \
       -printf '%M %u %g %p %l\n' | LC_ALL=C sort
     find /run -name '*hookjail*' -printf '%M %u %g %p\n' | LC_ALL=C sort
-    # The numbers of packages' files are dpkg's own; of which packages there is something, it says.
+    # The numbers of packages' files are dpkg's own; this is the list of packages with their states.
     dpkg-query -W -f '${Package} ${db:Status-Status}\n'
     getent passwd; getent group
     systemctl list-unit-files --no-legend --no-pager; systemctl list-units --all --no-legend --no-pager 'hookjail*'
@@ -29,7 +29,7 @@ inside() {
   echo secret >/srv/secret; chmod 644 /srv/secret
   state >/tmp/before
 
-  # From nothing to the first confined hook, as docs/install.md says it.
+  # From nothing to the first confined hook, by the steps of docs/install.md.
   began=$(date +%s%N)
   dpkg --install new.deb
   # The programs serve one user without it, and without a group.
@@ -54,14 +54,14 @@ inside() {
   [ "$(stat -c '%a %U %G' /run/hookjail/hookjail.sock)" = '660 root hookjail' ]
   [ "$(stat -c '%a %U %G' /var/lib/hookjail)" = '700 root root' ]
   dpkg-query -W -f '${Conffiles}' hookjail | grep '^ /etc/hookjail/hookjail.toml '
-  # It is confinement: what ada can read, her hook cannot.
+  # The control of confinement: ada can read a file that her hook cannot.
   as_ada /bin/cat /srv/secret | grep secret
   hookjail allow -- /bin/cat /srv/secret
   code=0; as_ada hookjail run --mirror -- /bin/cat /srv/secret >/tmp/out 2>/tmp/err || code=$?
   [ "$code" = 1 ]
   grep 'Permission denied' /tmp/err
   if grep secret /tmp/out; then exit 1; fi
-  # Who is no member is no caller.
+  # A user outside of the group is no caller.
   if runuser -u bob -- hookjail run --connect /run/hookjail/hookjail.sock -- /bin/cat /etc/os-release </dev/null; then exit 1; fi
 
   # Purged, with all that it wrote and an administrator beside it.
@@ -78,7 +78,7 @@ inside() {
   }
   purged
 
-  # An upgrade: what is configured and allowed stays, the daemon is the new one, a hook in work keeps its answer.
+  # An upgrade: configuration and consents stay, the daemon is the new one, a running hook keeps its answer.
   dpkg --install old.deb
   usermod -aG hookjail ada
   systemctl enable --now hookjail.service hookjail.socket
@@ -104,14 +104,14 @@ inside() {
   hookjail status | grep 'metrics .*127.0.0.1:9464'
   hookjail audit verify
 
-  # What an administrator has switched off, an upgrade does not switch on.
+  # An upgrade enables no unit that an administrator has disabled.
   systemctl disable --now hookjail.service hookjail.socket
   dpkg --install new.deb
   code=0; systemctl is-enabled hookjail.service || code=$?
   [ "$code" != 0 ]
   systemctl enable --now hookjail.service
 
-  # Removed, the daemon is gone and what it knows stays; then it goes, too. Settings with its lines are named, and stay.
+  # After the removal the daemon is gone and its state stays, until the purge. Settings with hookjail's lines are named, and stay.
   as_ada mkdir -p /home/ada/.claude
   runuser -u ada -- tee /home/ada/.claude/settings.json >/tmp/bare <<<'{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"true"}]}]}}'
   (cd /home/ada && as_ada hookjail install claude-code --yes)

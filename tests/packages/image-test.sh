@@ -12,7 +12,7 @@ podman() { command podman --root "$work/root" --runroot "$work/run" --storage-dr
 null=$(stat -c %u:%g /dev/null)
 trap 'podman rm --all --force --time 0 >/dev/null 2>&1; rm -rf "$work"; chown "$null" /dev/null' EXIT
 name=$(basename "$1" -oci.tar); image=localhost/hookjail:${name#hookjail-}
-# Limits that this host's root may set, whatever podman would set.
+# Limits that this host's root may set, in place of podman's.
 run=(run --rm --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 --network none --cgroups disabled --read-only --volume "$(command -v busybox):/bin/busybox:ro")
 
 began=$(date +%s%N)
@@ -23,7 +23,7 @@ grep -q '^sandbox .*landlock, .*confirmed' "$work/out" || { cat "$work/out"; wro
 [ "$(podman image inspect --format '{{.User}} {{.Os}}/{{.Architecture}} {{index .Labels "org.opencontainers.image.version"}}' "$image")" = \
   "65532:65532 linux/amd64 ${name#hookjail-}" ] || wrong "the image says: $(podman image inspect "$image")"
 
-# What is readable in the container is not for a hook.
+# A hook cannot read a file that is readable in the container.
 cat=(/bin/busybox cat /etc/hookjail/hookjail.toml)
 podman "${run[@]}" --entrypoint "${cat[0]}" "$image" "${cat[@]:1}" | grep -q '\[server\]' || wrong "the file cannot be read without hookjail"
 code=0; podman "${run[@]}" "$image" run --mirror -- "${cat[@]}" >"$work/out" 2>"$work/err" || code=$?

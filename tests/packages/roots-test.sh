@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Unpacks the tarball in the roots of distributions, by what these have, and calls a confined hook there as an ordinary user; then installs
+# Unpacks the tarball in the roots of distributions, by their own tools, and calls a confined hook there as an ordinary user. Then installs
 # and purges the Debian package, with no systemd that runs. As root.
 #   roots-test.sh TARBALL PACKAGE.deb NAME=ROOT.tar...
 # Each ROOT.tar is as `vm-prepare.sh base` makes it. Before them: a root with nothing but busybox and a program linked with musl, as on Alpine;
@@ -11,7 +11,7 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT; chmod 755 "$work"
 wrong() { echo "WRONG: $*" >&2; exit 1; }
 in_root() { "$here/../testenv/in-root.sh" "$@" </dev/null; } # ROOT UID COMMAND...
 
-# What a root needs to be entered, and a home for an ordinary user.
+# Directories that a root needs to be entered, and a home for an ordinary user.
 prepare() { # ROOT
   install -d -m 755 "$1" "$1"/{proc,dev,run,usr,srv}; install -d -m 755 -o 1000 -g 1000 "$1/home"
 }
@@ -27,7 +27,7 @@ check() { # NAME ROOT SHELL
   in_root "$root" 1000 hookjail run -- "$shell" -c 'echo served' >"$work/out" || { cat "$work/out"; wrong "$name: no hook runs"; }
   echo "FIRST HOOK: tarball, $name $((($(date +%s%N) - began) / 1000000)) ms"
   grep -q '^sandbox .*landlock, .*confirmed' "$work/out" || { cat "$work/out"; wrong "$name: not confined"; }
-  # The same as a user and as root: what is readable without hookjail is not within.
+  # The same as a user and as root: a hook cannot read a file that is readable without hookjail.
   for uid in 0 1000; do
     out=$(in_root "$root" "$uid" "$shell" -c 'read -r line </srv/secret && echo "$line"')
     [ "$out" = secret ] || wrong "$name, uid $uid: the secret cannot be read without hookjail"
@@ -53,7 +53,7 @@ install -m 755 "$(realpath "$loader")" "$bare/lib/$(basename "$loader")"
 check "busybox and musl" "$bare" /bin/sh
 [ "$(in_root "$bare" 1000 hookjail run --mirror -- /usr/bin/answer)" = 42 ] || wrong "a hook linked with musl does not run"
 
-# What an installation can leave: files, users, groups.
+# Traces of an installation: files, users, groups.
 state() { # ROOT
   find "$1" \( -path "$1/var/lib/dpkg" -o -path "$1/var/log" -o -path "$1/proc" -o -path "$1/dev" \) -prune -o -printf '%M %U %G %P %l\n' | LC_ALL=C sort
   cat "$1/etc/passwd" "$1/etc/group"

@@ -1,4 +1,4 @@
-"""Says whether a list of libraries is what it claims to be: CycloneDX 1.5, complete, each library once."""
+"""Checks a list of libraries: CycloneDX 1.5, complete, each library once."""
 
 import json
 import pathlib

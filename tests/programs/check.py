@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Interpreters and tools that hooks call, each bare and under `develop`: stdout and exit code must be the same, but for those in `DIFFERENT`.
 
-Needs root: everything runs in a network namespace with nothing but the loopback, as an ordinary user. A row fails, too, where the
-line prints bare something else than `rows.py` says. Programs that are not there are skipped.
+Needs root: everything runs in a network namespace with nothing but the loopback, as an ordinary user. A row also fails where the bare
+line lacks the output in `rows.py`. Missing programs are skipped.
 """
 
 import argparse

@@ -18,7 +18,7 @@ finish() { if [ -e "$XDG_RUNTIME_DIR/pid" ]; then kill "$(cat "$XDG_RUNTIME_DIR/
 trap finish EXIT
 "$program" serve 2>"$work/serve.log" & echo $! >"$XDG_RUNTIME_DIR/pid"
 
-# What each runs: `! grep` for the word, and a look for the key that decides nothing.
+# The hooks of each manager: `! grep` for the word, and a look for the key that decides nothing.
 set_up_pre-commit() {
   cat >.pre-commit-config.yaml <<'END'
 repos:
@@ -40,7 +40,7 @@ set_up_husky() {
   printf 'cat ~/.ssh/id || true\n! grep -l WORD *.txt\n' >.husky/pre-commit
 }
 
-# Commits a file with a content. Returns git's exit code; what was printed is in $work/output.
+# Commits a file with a content. Returns git's exit code; $work/output has the output.
 commit() { echo "$1" >file.txt; git add -A; git commit -m x >"$work/output" 2>&1; }
 
 for manager in pre-commit prek lefthook husky; do

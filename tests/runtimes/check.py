@@ -2,8 +2,8 @@
 """Real runtimes with hooks of theirs, bare and run by hookjail, against a model that is played.
 
 Needs root: everything runs in a network namespace with nothing but the loopback, each runtime as an ordinary user with nothing in
-its environment. The table at the end has a line for each runtime; what was expected and what came of it stands above it, and
-why something does not apply to a runtime: `-`.
+its environment. The table at the end has a line for each runtime. Above the table are the expected and the actual results of
+failures, and the reason of each `-`, a case that does not apply to a runtime.
 """
 
 import argparse
@@ -32,7 +32,7 @@ PUSHED = "pushed by a hook"
 
 
 class Runtime:
-    """What is the same of most runtimes."""
+    """Common parts of most runtimes."""
 
     name = flag = package = binary = settings = ""
     # Where its programs are, below its own directory.
@@ -44,7 +44,7 @@ class Runtime:
     user_settings, hooks_here = "", "./hooks"
     # Whether its output has the sentence for the user, and whether it names its lines the project.
     shows_user, shares = True, True
-    # Whether the model reads what a hook that ends with 2 says on stderr.
+    # Whether the model reads the stderr of a hook that ends with 2.
     tells_stderr = True
 
     def environment(self, _address):
@@ -54,7 +54,7 @@ class Runtime:
         raise NotImplementedError
 
     def prepare(self, box):
-        """Writes what it wants beside its hooks."""
+        """Writes the files that the runtime needs beside its hooks."""
 
     def entry(self, command, timeout):
         return {"hooks": [{"type": "command", "command": command, "timeout": timeout * self.seconds}]}
@@ -69,7 +69,7 @@ class Runtime:
         return box.hookjail_says("install", f"--{self.flag}", *where, "--yes", *options)
 
     def told(self, _prompt):
-        """Returns what it is given on stdin."""
+        """Returns the event that its hook gets on stdin."""
         return b""
 
     def usual(self, hooks):
@@ -97,7 +97,7 @@ class Runtime:
         }
 
     def cases(self):
-        """Returns what is tried, by name, in this order; a text says why something is not."""
+        """Returns the cases by name, in this order; a text gives the reason why a case is left out."""
         return {
             "baseline": case_baseline,
             "jailed": case_jailed,
@@ -172,7 +172,7 @@ class Copilot(Runtime):
     settings = ".github/hooks/hooks.json"
     user_settings = ".copilot/hooks/hooks.json"
     before, after, prompt, stop = "preToolUse", "postToolUse", "sessionStart", "agentStop"
-    # It shows its user no text of a hook that stops a call.
+    # Copilot shows its user no text of a hook that stops a call.
     shows_user = False
     tells_stderr = False
 
@@ -230,7 +230,7 @@ class QwenCode(Runtime):
     settings = ".qwen/settings.json"
     user_settings = ".qwen/settings.json"
     hooks_here = '"$QWEN_PROJECT_DIR"/hooks'
-    # It shows a hook's message at `Stop` alone, on its screen and in `-o text`.
+    # Qwen Code shows a hook's message at `Stop` alone, on its screen and in `-o text`.
     shows_user = False
 
     def environment(self, address):
@@ -287,7 +287,7 @@ class Reyn(Runtime):
     before, after, stop = "turn_start", None, "turn_end"
 
     def __init__(self):
-        # Of an entry, and of all: what reyn's own sandbox lets hooks do. It stays out where hookjail's is looked at.
+        # Of an entry, and of all: the rights of hooks in reyn's own sandbox. That sandbox is off where hookjail's is tested.
         self.keys, self.sandbox = {}, {"backend": "noop"}
 
     def environment(self, _address):
@@ -321,7 +321,7 @@ class Reyn(Runtime):
         return "\n".join(lines) + "\n"
 
     def install(self, box, profile, _options):
-        # `hookjail install` changes no YAML: it says what to put there.
+        # `hookjail install` changes no YAML, and prints the lines for it.
         for _, command, _ in box.configured:
             box.hookjail_says("allow", "--profile", profile, "--", *shlex.split(command))
         confined = f"{box.hookjail} run --as reyn --profile {profile} --start --"
@@ -418,7 +418,7 @@ class Box(Home):
         return out + err
 
     def install(self, profile="develop", *options):
-        """Has the settings changed as a user would have them. Returns what hookjail says."""
+        """Changes the settings as a user would, by `hookjail install`. Returns its output."""
         return self.runtime.install(self, profile, options)
 
     def hookjail_says(self, *words):
@@ -440,11 +440,11 @@ class Box(Home):
         return sum(1 for asked in self.model.asked if asked["is_turn"])
 
     def seen(self):
-        """What the model was told, without what differs from turn to turn."""
+        """The texts that the model got, without the parts that differ from turn to turn."""
         return [[(role, normal(text)) for role, text in asked["messages"]] for asked in self.model.asked if asked["is_turn"]]
 
     def sleepers(self, seconds):
-        """The processes of the user's that sleep for so long, confined or not."""
+        """The user's processes that sleep for this duration, confined or not."""
         words = [b"sleep", str(seconds).encode(), b""]
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -468,7 +468,7 @@ def normal(text):
 
 
 def expect(facts):
-    """Each fact is a pair: what is, and what has to be."""
+    """Checks facts, each a pair of the actual and the required value."""
     wrong = [f"{name}: {is_!r}, not {must!r}" for name, (is_, must) in facts.items() if is_ != must]
     if wrong:
         raise AssertionError("; ".join(wrong))
@@ -500,7 +500,7 @@ def case_baseline(box, memory):
 
 
 def case_jailed(box, memory):
-    """After `hookjail install` the same is done, the hooks are told the same, and the model sees the same."""
+    """After `hookjail install` the hooks get the same events and have the same effects, and the model sees the same."""
     box.configure(box.runtime.usual(box.hooks))
     said = box.install()
     # Guards were rehearsed, and so was what logs beside them.
@@ -521,7 +521,7 @@ def case_jailed(box, memory):
 
 
 def case_local(box, memory):
-    """The project's private settings confine its hooks, whatever the shared ones set, and these stay byte for byte."""
+    """The project's private settings confine its hooks, for any shared settings, and these stay byte for byte."""
     box.configure(box.runtime.usual(box.hooks))
     settings = box.project / box.runtime.settings
     shared = json.loads(settings.read_text())
@@ -563,7 +563,7 @@ def attacked(box, install):
 
 
 def case_attack(box, _memory):
-    """What works bare is contained, what git runs later too in a workspace that may be written."""
+    """An attack that works bare is contained; so are programs that git runs later, in a writable workspace."""
     everything = ["changed .bashrc", "changed .git/hooks", "left a process", "read a key", "sent it"]
     expect({"reached bare": (attacked(box, None), everything)})
     box.fresh(box.runtime)
@@ -613,7 +613,7 @@ def case_late(box, _memory):
 
 
 def case_stop(box, _memory):
-    """A logger that cannot log, where the agent wants to stop, does not have it go on."""
+    """A logger that cannot log does not keep the agent from its stop."""
     log = box.home / "agent.log"
     hooks = [(box.runtime.stop, f"{box.hooks}/log.sh {log}")]
     box.configure(hooks)
@@ -645,7 +645,7 @@ def case_late_at_five_seconds(box, _memory):
 
 
 def case_changed(box, _memory):
-    """A guard that changed since it was allowed denies, the model is not told how to lift that, and one command does."""
+    """A guard that changed since its consent denies. The fix is one command, which the model does not get."""
     box.configure([(box.runtime.before, f"{box.hooks}/guard.sh")])
     box.install("develop", "--no-rehearsal")
     box.turn(ALLOWED)
@@ -667,7 +667,7 @@ def case_day(box, _memory):
 
 
 def case_crash(box, _memory):
-    """A guard that breaks after an object that lets the call pass: it passes bare, and no longer."""
+    """A guard that breaks after an object that lets the call pass: the call passes bare, and is denied under hookjail."""
     hooks = [(box.runtime.before, f"{box.hooks}/crash.sh")]
     box.configure(hooks)
     box.turn(ALLOWED)
@@ -709,7 +709,7 @@ def case_inside_reyn(box, _memory):
     runtime.sandbox = inside
     box.configure(hooks)
     box.turn(ALLOWED)
-    # The sandbox is there: it keeps the first hook from writing, and lets the second be.
+    # The sandbox is active: the first hook cannot write, and the second is not hindered.
     now = outcome(box)
     expect({"logged bare": (now["logged before"], 0), "pushed bare": (now["the model got what was pushed"], True)})
     network = {"network": True}
@@ -719,7 +719,7 @@ def case_inside_reyn(box, _memory):
         box.configure(hooks)
         box.install()
         if has_daemon:
-            # Nobody has allowed this command: that it is refused says that somebody listens.
+            # This command has no consent: its refusal shows that a daemon listens.
             _, _, err = box.start([str(box.hookjail), "run", "--as", "reyn", "--start", "--", "/bin/true"])
             expect({"a daemon answers": ("CONSENT_REQUIRED" in err, True)})
         began = box.confined_runs()

@@ -1,4 +1,4 @@
-"""A day with confined hooks: what changes around them, what the user sees of that, and how many commands it takes until they work."""
+"""A day with confined hooks: changes around them, their effect for the user, and the number of commands until the hooks work again."""
 
 import json
 import os
@@ -67,7 +67,7 @@ class Day:
             self.script(box.hooks / f"{name}.py", text)
         box.write(box.project / "Makefile", "check:\n\t@test -f notes.md\n")
         box.write(box.project / "notes.md", "a note   \n")
-        # Logs are nobody's business but this checkout's.
+        # Logs belong to this checkout alone.
         box.write(box.project / ".gitignore", "*.log\nsummary.txt\n")
         box.configure(self.hooks())
         path = home / self.runtime.user_settings
@@ -120,7 +120,7 @@ class Day:
         self.git("commit", "--quiet", "--allow-empty", "--message", message)
 
     def command(self, *words):
-        """Runs a command of hookjail's that the user has to know. Returns its exit code and output."""
+        """Runs a command of hookjail's that the user has to type. Returns its exit code and output."""
         self.commands += 1
         code, out, err = self.box.start([str(self.box.hookjail), *words])
         return code, out + err

@@ -1,7 +1,7 @@
 """Plays the servers of the models that runtimes ask: Anthropic, OpenAI (chat and responses) and Gemini.
 
 A prompt names commands as `[[COMMAND]]`. The model asks for one of them after the other, by whichever tool of the request runs
-a shell's line, and then ends its turn. What it was asked is kept.
+a shell's line, and then ends its turn. Requests are kept.
 """
 
 import http.server
@@ -21,12 +21,12 @@ SHELLS = {
     "exec": "argv",
 }
 FINAL = "That was all."
-# A runtime that is told to go on each time it wants to stop would never end.
+# A runtime whose every stop is blocked would never end.
 MOST_TURNS = 40
 
 
 class Model:
-    """A server on the loopback, and what it was asked since `forget`."""
+    """A server on the loopback, with its requests since `forget`."""
 
     def __init__(self):
         self.asked = []
@@ -80,7 +80,7 @@ class Model:
             self.asked.append({"is_turn": tool is not None, "messages": messages})
         if turns >= MOST_TURNS:
             return reply(handler, 400, "application/json", json.dumps({"error": {"message": "asked too often"}}))
-        # The newest text that names commands is the prompt; what came before it is done.
+        # The newest text that names commands is the prompt; earlier commands are done.
         commands, done = [], 0
         for role, text in messages:
             named = re.findall(r"\[\[(.+?)\]\]", text) if role == "user" else []
@@ -120,7 +120,7 @@ def sse(events, named=False):
 
 
 def flat(content):
-    """Returns the texts of a content, of whatever form."""
+    """Returns the texts of a content of any form."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -319,7 +319,7 @@ class Gemini:
         return sse([whole]) if self.streams else ("application/json", json.dumps(whole))
 
 
-# What a path ends with, and what is spoken there.
+# Ends of paths, each with its protocol.
 DIALECTS = {
     "/messages": Anthropic,
     "/chat/completions": Chat,

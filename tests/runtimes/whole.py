@@ -303,7 +303,7 @@ COMMAND = "touch was-asked-for"
 
 
 class ClaudeCode(Whole):
-    """In print mode, with its questions on stdout: these say whether a hook asks."""
+    """In print mode, with its questions on stdout: these show whether a hook asks."""
 
     name = "claude-code"
     contract = "claude_code"

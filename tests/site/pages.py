@@ -83,7 +83,7 @@ class Reader:
         self.page.goto(self.base + path, wait_until="load")
 
     def wider_than_screen(self, width):
-        """Says what sticks out, for whoever has to mend it."""
+        """Returns the elements that are wider than the screen; null if there are none."""
         self.page.set_viewport_size({"width": width, "height": 900})
         return self.page.evaluate("""() => document.documentElement.scrollWidth <= innerWidth ? null :
           [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
@@ -141,7 +141,7 @@ class Reader:
             self.trouble("the output of a command has a button to copy it")
 
     def read_texts(self, scheme):
-        """How many pairs of colours there are; what is hard to read is a trouble. Also says the page's background."""
+        """Returns the number of pairs of colours, and the page's background. A pair that is hard to read is a trouble."""
         self.page.emulate_media(color_scheme=scheme)
         pairs = self.page.evaluate(TEXTS)
         for colours, text in pairs:

@@ -17,6 +17,6 @@ with() { # DROP-IN
 }
 with workspaces.conf.example >"$copy/hookjail.service"
 at_most "$copy/hookjail.service" 39
-# Of a user's unit it counts root and every capability as given, which no user has: the copy says so.
+# For a user's unit systemd-analyze counts root and every capability, which no user has: the copy sets a user and no capability.
 sed 's/^\[Service\]$/&\nUser=someone\nCapabilityBoundingSet=/' "$units/user/hookjail.service" >"$copy/hookjail.service"
 at_most "$copy/hookjail.service" 45

@@ -1,4 +1,4 @@
-"""A user's home, in a network namespace with nothing but the loopback: what checks with real programs share. Needs root."""
+"""A user's home, in a network namespace with nothing but the loopback, for checks with real programs. Needs root."""
 
 import contextlib
 import fcntl
@@ -78,7 +78,7 @@ class Home:
                     yield int(process.name)
 
     def end_all(self):
-        """Ends the daemon, and whatever else is left."""
+        """Ends the daemon, and all other processes that are left."""
         end = time.monotonic() + 10
         while left := list(self.processes()):
             if time.monotonic() > end:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs a command in a root of its own, with its own processes and the usual devices. As root.
 #   in-root.sh ROOT UID COMMAND...
-# The root has the directories proc and dev. It is changed by one process: there may be no other program in the new one. In a mere chroot
-# nobody may make namespaces.
+# The root has the directories proc and dev, and perhaps no other program: one process changes to it. A mere chroot would not permit
+# namespaces.
 set -euo pipefail
 [ $# -gt 2 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
 exec unshare --mount --pid --fork --kill-child python3 -c '

@@ -1,10 +1,11 @@
 #!/bin/sh
-# In a guest, as root: what `strict` and `pipeline` do with the Landlock ABI of this kernel, for root and for an ordinary
-# user; then, where ./spec and ./attempt are there, rows of the escape matrix, each with its positive control.
+# In a guest, as root: results of `strict` and `pipeline` with the Landlock ABI of this kernel, for root and for an ordinary
+# user. Then, where ./spec and ./attempt exist, rows of the escape matrix, each with its positive control.
 #   kernel-test.sh none           the kernel has no Landlock
-#   kernel-test.sh off            it has, and does not use it
-#   kernel-test.sh ABI [ROW...]   it confines with this ABI, and holds in these rows
-# What it needs is in the small trees of vm-prepare.sh; no jq, no python.
+#   kernel-test.sh off            Landlock is disabled
+#   kernel-test.sh ABI [ROW...]   hookjail confines with this ABI, and holds in these rows
+#
+# Requirements are in the small trees of vm-prepare.sh; no jq, no python.
 abi=$1; shift
 chmod 755 . hookjail events hooks hooks/*; chmod 644 events/*
 mkdir -p /tmp/user && chown 1000:1000 /tmp/user
@@ -46,7 +47,7 @@ check() {
 }
 
 for profile in strict pipeline; do
-  # What the reply shows of the hook's work: a directive; its output, 42, as JSON has bytes.
+  # Evidence of the hook's work in the reply: a directive; its output, 42, as JSON has bytes.
   shown='"wake":true'; [ $profile = strict ] || shown='"stdout":"NDIK"'
   check root $profile "$shown" env HOME=/root
   check user $profile "$shown" setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/tmp/user
@@ -102,7 +103,7 @@ if [ -e runtimes ]; then
   in_groups 'root, weakened' $groups/hooks cgroups::with_cgroup_and_weakened:: env HOME=/root HOOKJAIL_TEST_PROGRAM="$PWD/weak"
   # Unlike crun, it makes a cgroup of its own, which a daemon that is killed leaves as well.
   in_groups 'root on runc' $groups/hooks cgroups::with_cgroup::cgroups_of_containers env HOME=/root HOOKJAIL_TEST_RUNTIME=/usr/bin/runc
-  # Between cgroups of the user's own: from outside nobody may move a process in.
+  # Between cgroups of the user's own: an ordinary user may not move a process in from outside.
   (echo 0 >$groups/of-user/daemon/cgroup.procs
     in_groups user $groups/of-user/hooks 'cgroups::with_cgroup::a_' setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/tmp/user TMPDIR=/tmp/user
     exit $failed) || failed=1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a command in a user namespace of its own, with every id as outside, in which no further one can be made: as in a
-# container, and as on hosts that keep user namespaces from ordinary users. Needs root; changes nothing outside.
+# Runs a command in a user namespace of its own, with every id as outside, in which no further one can be made. Containers, and
+# hosts that keep user namespaces from ordinary users, are the same. Needs root; changes nothing outside.
 #   nested-userns.sh COMMAND...
 # USERNS_IDS: how many ids it has, from 0 on; all where this is not set.
 set -eu
@@ -17,6 +17,6 @@ done
 for map in uid_map gid_map; do echo "0 0 ${USERNS_IDS:-4294967295}" >"/proc/$holder/$map"; done
 nsenter --user --target "$holder" --setuid 0 --setgid 0 sh -ec '
   echo 0 >/proc/sys/user/max_user_namespaces
-  # What is to be missing is missing.
+  # The control: no further user namespace can be made.
   if unshare --user true 2>/dev/null; then echo "user namespaces can still be made" >&2; exit 1; fi
   exec "$@"' sh "$@"

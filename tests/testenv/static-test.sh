@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the static program needs around it: roots that hold nothing, a busybox and musl, or an old glibc, in each of which it
-# does what it does elsewhere or says what is missing. As root.
+# The static program in roots that hold nothing, a busybox and musl, or an old glibc. In each it works as elsewhere or reports
+# what is missing. As root.
 #   static-test.sh HOOKJAIL [OLD-TREE.tar]
 # Needs busybox-static and musl-tools; OLD-TREE.tar as `vm-prepare.sh tree bullseye` makes it.
 set -euo pipefail
@@ -43,7 +43,7 @@ works() { # ROOT COMMAND...
 
 empty=$(root empty)
 in_root "$empty" 0 /hookjail --version >/dev/null || wrong "it does not start in an empty root"
-# There is nothing to grant, and it says so.
+# There is nothing to grant, and doctor reports that.
 # shellcheck disable=SC2016
 ! in_root "$empty" 0 /hookjail --json doctor >"$work/out" || wrong "doctor is content with an empty root"
 said='granted path `/bin` cannot be opened'
@@ -67,7 +67,7 @@ echo "busybox and musl alone: every profile confirmed, hooks run"
 [ -n "$old" ] || exit 0
 glibc=$(root glibc)
 tar -C "$glibc" -xf "$old"; chmod 755 "$glibc"
-# What is linked with this machine's C library does not run there.
+# The control: a program that is linked with this machine's C library does not run there.
 gcc -o "$glibc/usr/bin/answer" "$work/answer.c"
 ! in_root "$glibc" 0 /usr/bin/answer 2>"$work/out" || wrong "a program linked here runs with that glibc"
 grep -q "GLIBC_" "$work/out" || { cat "$work/out"; wrong "it fails for another reason"; }

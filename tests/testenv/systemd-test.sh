@@ -24,15 +24,15 @@ inside() {
   XDG_RUNTIME_DIR=/run HOME=/root systemd-analyze verify --user /etc/systemd/user/hookjail.service /etc/systemd/user/hookjail.socket
   systemctl daemon-reload
 
-  # What is left open is what hooks need: docs/operations.md says of each why.
+  # The unit leaves open only rights that hooks need: docs/operations.md has the reason of each.
   ./exposure.sh systemd
 
-  # The first call starts the daemon; nobody else did.
+  # The first call starts the daemon; before it no daemon runs.
   systemctl start hookjail.socket
   [ "$(stat -c '%a %U %G' /run/hookjail/hookjail.sock)" = '660 root hookjail' ]
   [ "$(stat -c %a /run/hookjail)" = 711 ]
   [ "$(systemctl is-active hookjail.service || true)" = inactive ]
-  # Asked how it is, none is started.
+  # A query of the status starts none.
   code=0; hookjail status || code=$?
   [ "$code" = 125 ]
   [ "$(systemctl is-active hookjail.service || true)" = inactive ]
@@ -56,9 +56,9 @@ inside() {
   # A notifier without a workspace has nothing hidden, and runs.
   hookjail allow --profile network -- /bin/true
   hookjail run --connect /run/hookjail/hookjail.sock --profile network -- /bin/true </dev/null
-  # A command that nobody allowed is refused.
+  # A command without a consent is refused.
   if hookjail run --connect /run/hookjail/hookjail.sock --profile strict -- /bin/false </dev/null; then exit 1; fi
-  # The journal has it as a warning, with what it is found by; what is no warning is not among these.
+  # The journal has the refusal as a warning, with fields to find it by. Other messages are no warnings.
   journal -p warning -o json HOOKJAIL_REASON=CONSENT_REQUIRED HOOKJAIL_UID=0 HOOKJAIL_PROFILE=strict >/tmp/refused
   [ "$(wc -l </tmp/refused)" = 1 ]
   grep '"PRIORITY":"4"' /tmp/refused | grep '"SYSLOG_IDENTIFIER":"hookjail"' | grep '"HOOKJAIL_RUN":"'
@@ -66,7 +66,7 @@ inside() {
   journal -o json | grep 'serving on the socket that was passed' | grep '"PRIORITY":"6"'
   if journal -p warning | grep 'serving on the socket that was passed'; then exit 1; fi
 
-  # What changed is taken over without a restart; what is broken is not, and changes nothing.
+  # A changed configuration is applied without a restart; a broken one changes nothing.
   pid=$(systemctl show -P MainPID hookjail.service)
   [ "$(stat -c '%a %U' /run/hookjail/hookjail-admin.sock)" = '600 root' ]
   install -d -m 755 /etc/hookjail
@@ -75,7 +75,7 @@ inside() {
   journal | grep ' reloaded hooks=0'
   echo nonsense >/etc/hookjail/hookjail.toml
   if systemctl reload hookjail.service; then exit 1; fi
-  # What keeps a command of the unit from its work is an error, and so is what keeps the daemon.
+  # A failure of a command of the unit is logged as an error, and so is a failure of the daemon.
   journal -p err | grep 'hookjail: RELOAD_REFUSED: cannot load the configuration'
   kill -HUP "$pid"
   for _ in $(seq 100); do journal -p err | grep 'reload refused' && break; sleep 0.1; done
@@ -156,7 +156,7 @@ inside() {
     as "$user" "/home/$user/project" write.sh | grep "of $user"
     [ "$(lines "$user")" = "of $user"$'\n'new ]
     [ "$(cat "/home/$user/project/.git/config")" = "of $user" ]
-    # What is left in a directory with the sticky bit takes more to remove than to write.
+    # Files in a directory with the sticky bit need more rights for their removal than for writing.
     as "$user" "/home/$user/project" leave.sh | grep made
     for _ in $(seq 100); do [ -z "$(runs)" ] && break; sleep 0.1; done
     [ -z "$(runs)" ]
@@ -176,7 +176,7 @@ inside() {
   systemctl daemon-reload
   restart
 
-  # The administrator's file holds for everybody on the host, and nobody's configuration is wider.
+  # The administrator's file holds for everybody on the host, and no user's configuration is wider.
   alone() { runuser -u alice -- hookjail run --private "$@" -- /bin/echo served </dev/null; }
   alone | grep served
   printf '[run]\nprivate = false\n[profiles]\nallow = ["strict"]\n' >/etc/hookjail/managed.toml
@@ -209,7 +209,7 @@ inside() {
   if sleeping; then exit 1; fi
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
 
-  # What keeps the daemon from starting, or from serving, for a while: once it is over, the service is there again by itself.
+  # Temporary causes that keep the daemon from starting, or from serving: once the cause is gone, the service recovers by itself.
   outage() { # WHAT, and the commands that make and end it
     local end served=
     echo "outage: $1" >&2
@@ -260,7 +260,7 @@ inside() {
     rm /etc/hookjail/hookjail.toml /etc/systemd/system/hookjail.service.d/*.conf
   fi
 
-  # What stands in the way is named.
+  # The error names the setting that stands in the way.
   printf '[Service]\nRestrictSUIDSGID=yes\n' >/etc/systemd/system/hookjail.service.d/suid.conf
   systemctl daemon-reload
   restart
@@ -268,7 +268,7 @@ inside() {
   grep 'refuses the call `openat2`' /tmp/told | grep 'RestrictSUIDSGID='
   rm /etc/systemd/system/hookjail.service.d/suid.conf
 
-  # A user's own daemon, under that user's manager. The tree has no PAM module that would tell it where its sockets belong.
+  # A user's own daemon, under that user's manager. The tree has no PAM module that would set XDG_RUNTIME_DIR.
   install -d -m 755 /etc/systemd/system/user@.service.d
   printf '[Service]\nEnvironment=XDG_RUNTIME_DIR=/run/user/%%i\n' >/etc/systemd/system/user@.service.d/runtime.conf
   systemctl daemon-reload
@@ -314,7 +314,7 @@ install -m 755 "$binary" "$payload/hookjail"
 strip "$payload/hookjail"
 cp -r "$here/../../systemd" "$payload/"
 install -m 755 "$0" "$here/exposure.sh" "$payload/"
-# A tree without crun: it comes from here, with the library that the tree lacks.
+# The tree has no crun: this host's is copied, with the library that the tree lacks.
 if crun=$(command -v crun); then
   install -m 755 "$crun" "$payload/crun"
   cp -L "$(ldd "$crun" | awk '/libyajl/ { print $3 }')" "$payload/"

@@ -1,4 +1,4 @@
-# A user's daemon with a profile, consents and records: what docs/backup.md takes for granted.
+# A user's daemon with a profile, consents and records, as docs/backup.md requires.
 set -e
 mkdir -p ~/.config/hookjail/profiles
 printf 'extends = "strict"\n' >~/.config/hookjail/profiles/quiet.toml

@@ -2,7 +2,7 @@
 """Runs a document's `sh` blocks, one after another in one shell with a home of its own, and compares what they print with the `text`
 block behind each. HOOKJAIL names the program; `hookjail-run` stands beside it. Usage: check.py DOCUMENT [SCRIPT]
 
-SCRIPT, in the same shell, makes what the document takes for granted.
+SCRIPT, in the same shell, makes everything that the document requires.
 
 `…` in a line of the document stands for any text, as a line by itself for any lines. Places, times, ids and hashes only have to be
 of the same kind. A block must end with status 0: one that is to fail prints its exit code.
@@ -48,14 +48,14 @@ def plain(text):
 
 
 def matches(wanted, printed):
-    """The lines that are wanted, in order, and no others but where `…` stands."""
+    """Returns whether the printed lines are the required ones, in order, and no others but where `…` stands."""
     pattern = re.escape(plain(wanted)).replace("…\\\n", "…\n")
     pattern = re.sub("^…\n", "(?:.*\\\\n)*", pattern, flags=re.MULTILINE).replace("…", ".*")
     return re.fullmatch(pattern, plain(printed))
 
 
 def run(scripts, home):
-    """What each script prints, and its status."""
+    """Returns the output of each script, and its status."""
     program = "".join(f"{script}printf '%s %s\\n' {END} \"$?\"\n" for script in scripts)
     environment = {"HOME": home, "USER": "you", "LANG": "C.UTF-8", "PATH": f"{HOOKJAIL.parent}:/usr/bin:/bin"}
     shell = subprocess.run(["bash", "-c", program], cwd=home, env=environment, stdin=subprocess.DEVNULL,

@@ -85,14 +85,14 @@ export async function until(what: string, holds: () => boolean | Promise<boolean
   assert.fail(`in 30 s not: ${what}`);
 }
 
-/** Returns whether a `sleep` of so many seconds runs. */
+/** Returns whether a `sleep` of this number of seconds runs. */
 export function sleeps(seconds: string): boolean {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return pids.some((pid) => {
     try {
       return new RegExp(`^(/bin/)?sleep\0${seconds}\0$`).test(readFileSync(`/proc/${pid}/cmdline`, "utf8"));
     } catch (error) {
-      // It has ended.
+      // The process has ended.
       assert.match(String(error), /ENOENT|ESRCH/);
       return false;
     }

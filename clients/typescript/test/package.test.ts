@@ -41,7 +41,7 @@ suite("the packages", () => {
       });
 
       test("of its death by a signal", async () => {
-        // A daemon that nobody can end in order: this signal is not taken.
+        // The daemon does not handle this signal, and so does not end in order.
         const child = spawn(launcher("hookjail"), ["--config", place.config, "serve"], { env: environment, stdio: ["ignore", "ignore", "pipe"] } satisfies SpawnOptions);
         await once(child.stderr!, "data");
         child.kill("SIGUSR2");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs one hook of a runtime before a tool call: main.py EVENT HOOK. Exit code 0: the call may go on. 2: it must not."""
+"""Runs one hook of a runtime before a tool call: main.py EVENT HOOK. Exit code 0: the call may go on. 2: the call must not."""
 import json
 import pathlib
 import subprocess

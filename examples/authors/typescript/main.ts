@@ -1,4 +1,4 @@
-// Runs one hook of a runtime before a tool call: main.ts EVENT HOOK. Exit code 0: the call may go on. 2: it must not.
+// Runs one hook of a runtime before a tool call: main.ts EVENT HOOK. Exit code 0: the call may go on. 2: the call must not.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Lets nobody commit to the main branch.
+# Denies commits to the main branch.
 command=$(jq -r '.tool_input.command // empty')
 branch=$(git branch --show-current)
 case $command in *"git commit"*) if [ "$branch" = main ]; then echo "make a branch first" >&2; exit 2; fi ;; esac

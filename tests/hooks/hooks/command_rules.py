@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Has slow tools replaced by quick ones: a list of patterns, each with what to say."""
+"""Replaces slow tools by quick ones, with a list of patterns and their messages."""
 
 import json
 import re

@@ -1,4 +1,4 @@
 #!/bin/bash
-# Tells the agent which containers run, as docker has it.
+# Gives the agent the names of running containers, from docker.
 cat >/dev/null
 curl -s -m 5 --unix-socket "${DOCKER_SOCKET:-/var/run/docker.sock}" http://docker/containers/json | jq -r '.[].Names[]'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tells the agent at the start where the repository stands.
+# Gives the agent the state of the repository at the start.
 cat >/dev/null
 echo "branch: $(git rev-parse --abbrev-ref HEAD)"
 git status --short | head -n 10

@@ -1,3 +1,3 @@
 #!/bin/bash
-# Tells the desktop that the agent waits.
+# Shows a notice on the desktop that the agent waits.
 notify-send 'Claude Code' "$(jq -r .message)"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Stops calls by a list of patterns where GUARD_MODE says so, and keeps what it found.
+# Stops calls by a list of patterns where GUARD_MODE is `block`, and logs its findings.
 set -euo pipefail
 mode=${GUARD_MODE:-warn}
 logs=${TOOL_GUARD_LOG_DIR:-logs/copilot/guard}

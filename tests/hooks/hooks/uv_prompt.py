@@ -3,7 +3,7 @@
 # requires-python = ">=3.8"
 # dependencies = ["python-dotenv"]
 # ///
-"""Tells the agent its name, as the project's .env has it."""
+"""Gives the agent its name, from the project's .env."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Hooks that tell the agent something."""
+"""Hooks that give the agent some context."""
 
 import json
 

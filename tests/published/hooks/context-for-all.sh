@@ -1,4 +1,4 @@
 #!/bin/sh
-# Blocks with a reason, whatever the event.
+# Blocks every event with a reason.
 cat >/dev/null
 echo '{"decision": "block", "reason": "format it first"}'

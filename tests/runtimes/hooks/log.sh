@@ -1,3 +1,3 @@
 #!/bin/sh
-# Keeps what it is told, in the file that is named.
+# Appends its events to the file that is named.
 { cat; printf '\n---\n'; } >>"$1"

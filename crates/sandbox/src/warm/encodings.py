@@ -47,7 +47,7 @@ def _wait():
     import gc
     import os
 
-    # What is loaded until now is no garbage: the collector need not look at it when the script ends.
+    # Objects that are loaded so far are no garbage: the collector need not scan them when the script ends.
     gc.collect()
     gc.freeze()
     os.write(1, b"\x06")

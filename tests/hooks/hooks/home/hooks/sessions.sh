@@ -1,5 +1,5 @@
 #!/bin/bash
-# Notes where each session begins, and tells the next where the last one did.
+# Notes where each session begins, and gives the next session the last note.
 session=$(jq -r .session_id)
 notes=$HOME/.claude/sessions
 mkdir -p "$notes"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Gives the agent its task again until it has said the word, or often enough.
+# Repeats the agent's task until its answer has the word, or up to a maximum of rounds.
 set -euo pipefail
 state=.claude/loop.local.md
 [ -f "$state" ] || exit 0

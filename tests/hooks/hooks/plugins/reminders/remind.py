@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stops the first edit of a session that has a dangerous word in it, and keeps in the home what it has said already."""
+"""Stops the first edit of a session that has a dangerous word in it, and keeps the words of its earlier messages in the home."""
 
 import json
 import os
