@@ -76,7 +76,7 @@ inside() {
   echo nonsense >/etc/hookjail/hookjail.toml
   if systemctl reload hookjail.service; then exit 1; fi
   # A failure of a command of the unit is logged as an error, and so is a failure of the daemon.
-  journal -p err | grep 'hookjail: RELOAD_REFUSED: cannot load the configuration'
+  journal -p err | grep 'hookjail: RELOAD_REFUSED: .*cannot load the configuration'
   kill -HUP "$pid"
   for _ in $(seq 100); do journal -p err | grep 'reload refused' && break; sleep 0.1; done
   journal -p err | grep 'reload refused'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -55,10 +56,10 @@ def daemon(home: Path, config: Path) -> Iterator[str]:
     words = [os.environ["HOOKJAIL"], "--config", str(config), "serve"]
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(words, stderr=log, env={**os.environ, "HOOKJAIL_ACCEPT_HOOKS": "1"})
-    socket = home / "hookjail.sock"
-    until(lambda: socket.exists() or process.poll() is not None)
+    path = home / "hookjail.sock"
+    until(lambda: accepts(path) or process.poll() is not None)
     assert process.poll() is None, (home / "log").read_text()
-    yield f"unix://{socket}"
+    yield f"unix://{path}"
     process.terminate()
     assert process.wait(SOON) == 0
 
@@ -72,6 +73,12 @@ def client(request: pytest.FixtureRequest, config: Path) -> Iterator[hookjail.Cl
         made = hookjail.Client.private(config=config, accept_hooks=True)
     with made:
         yield made
+
+
+def accepts(path: Path) -> bool:
+    """Returns whether a daemon listens at a socket, which exists a moment earlier."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
 
 
 def until(holds: Callable[[], object]) -> None:

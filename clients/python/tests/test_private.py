@@ -113,7 +113,7 @@ def test_its_program_is_the_one_named_else_of_the_environment_else_on_the_path(
     hookjail.PrivateServer(config=config).close()
     if "HOOKJAIL_TEST_WHEEL" not in os.environ:
         monkeypatch.setenv("PATH", "/nonexistent")
-        with pytest.raises(hookjail.NotStarted, match="there is no `hookjail` on PATH"):
+        with pytest.raises(hookjail.NotStarted, match="`hookjail` is neither on PATH"):
             hookjail.PrivateServer(config=config)
 
 

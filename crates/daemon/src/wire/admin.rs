@@ -135,7 +135,7 @@ impl Admin {
     /// Reloads, and updates the health.
     pub(super) async fn reload_now(&self) -> Result<Reloaded, Refusal> {
         let reloaded = self.control.reload().await.inspect_err(|refusal| {
-            tracing::error!("reload refused, nothing has changed: {refusal}");
+            tracing::error!("reload refused: {refusal}");
         })?;
         self.health.refresh().await;
         tracing::info!(
