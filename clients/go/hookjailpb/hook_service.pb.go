@@ -3173,7 +3173,7 @@ type PreviewResponse struct {
 	Consent string `protobuf:"bytes,10,opt,name=consent,proto3" json:"consent,omitempty"`
 	// The resource limits of the profile, narrowed by the request.
 	Limits *Limits `protobuf:"bytes,11,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Network access of the profile, narrowed by the request: `none` or `outbound`.
+	// Network access of the profile, narrowed by the request: `none`, `named` or `outbound`.
 	Network string `protobuf:"bytes,12,opt,name=network,proto3" json:"network,omitempty"`
 	// Tasks that the hook may start, narrowed by the request: `threads` or `processes`.
 	Spawn string `protobuf:"bytes,13,opt,name=spawn,proto3" json:"spawn,omitempty"`

@@ -1447,7 +1447,7 @@ pub struct PreviewResponse {
     /// The resource limits of the profile, narrowed by the request.
     #[prost(message, optional, tag = "11")]
     pub limits: ::core::option::Option<Limits>,
-    /// Network access of the profile, narrowed by the request: `none` or `outbound`.
+    /// Network access of the profile, narrowed by the request: `none`, `named` or `outbound`.
     #[prost(string, tag = "12")]
     pub network: ::prost::alloc::string::String,
     /// Tasks that the hook may start, narrowed by the request: `threads` or `processes`.

@@ -1897,7 +1897,7 @@ export type PreviewResponse = Message<"hookjail.v1.PreviewResponse"> & {
   limits?: Limits | undefined;
 
   /**
-   * Network access of the profile, narrowed by the request: `none` or `outbound`.
+   * Network access of the profile, narrowed by the request: `none`, `named` or `outbound`.
    *
    * @generated from field: string network = 12;
    */
