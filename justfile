@@ -1,20 +1,20 @@
-# What there is to do.
+# Lists the recipes.
 default:
     @just --list
 
-# What must hold before a change lands; as root on Debian 12. `just ci 10 30` runs these tiers alone.
+# The gate before a change lands; as root on Debian 12. `just ci 10 30` runs these tiers alone.
 ci *tiers:
     .ci/run {{tiers}}
 
-# The same and everything that takes longer: kernels, architectures, containers, fuzzing.
+# The gate and everything that takes longer: kernels, architectures, containers, fuzzing.
 ci-full:
     .ci/run --full
 
-# What packages have, for this machine: target/dist/hookjail, target/dist/hookjail-run.
+# The programs of the packages, for this machine: target/dist/hookjail, target/dist/hookjail-run.
 dist *args:
     cargo build --locked --profile dist --bins {{args}}
 
-# What a release consists of, from a tree without changes: target/packages. Needs cargo-deb.
+# The files of a release, from a tree without changes: target/packages. Needs cargo-deb.
 packages *steps:
     packaging/build.sh {{steps}}
 
@@ -34,11 +34,11 @@ test *args:
 proto:
     cargo run --manifest-path proto/codegen/Cargo.toml
 
-# What a hook could try, row by row: as root some more of it can be shown.
+# The escape matrix, row by row; root can show some more rows.
 matrix:
     cargo test --test spec matrix -- --nocapture --test-threads 1
 
-# The policy with one element taken out at a time; of N elements the first.
+# Mutants: the policy without one element, for every N-th element. Some test must fail for each.
 mutants every="1":
     HOOKJAIL_MUTANTS={{every}} cargo test --test spec mutation -- --include-ignored --nocapture --test-threads 1
 
@@ -50,11 +50,11 @@ lint:
 bench iterations="100":
     TMPDIR=/dev/shm cargo bench --bench execute -- --iterations {{iterations}} --report target/bench
 
-# What a connection costs a hook by named hosts, beside a proxy and an open network, in about a minute.
+# Times of a connection to named hosts, beside a proxy and an open network, in about a minute.
 bench-egress:
     cargo bench --bench egress
 
-# What many calls at once wait for and hold: deadlines, a quiet caller beside busy ones, memory.
+# Many calls at once: deadlines, a quiet caller beside busy ones, memory.
 bench-concurrency:
     TMPDIR=/dev/shm cargo bench --bench concurrency
 
@@ -66,11 +66,11 @@ bench-instructions:
 faults form="short":
     HOOKJAIL_FAULTS={{form}} cargo test --test faults
 
-# Each fuzz target for so many seconds.
+# Fuzzes each target for a number of seconds.
 fuzz seconds="60":
     fuzz/run-short.sh {{seconds}}
 
-# Hooks that make system calls made up by chance, for so many seconds.
+# Runs hooks with random syscalls for a number of seconds.
 escape seconds="60":
     HOOKJAIL_FUZZ_SECONDS={{seconds}} cargo test --test spec escape_fuzz -- --nocapture
 
@@ -78,6 +78,6 @@ escape seconds="60":
 site:
     docs/site/build.sh
 
-# What of docs/comparison.md has a newer version, as npm, pip, cargo and git find it; fails once that page is older than 60 days. --offline prints the page's.
+# Newer versions of the programs in docs/comparison.md, by npm, pip, cargo and git. Fails once the page is older than 60 days. --offline prints the page's.
 peers *args:
     python3 tests/site/peers.py {{args}}

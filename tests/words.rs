@@ -386,11 +386,15 @@ impl Visit<'_> for Reader<'_> {
 
 /// Returns the marks of comments in a file, none for a page; `None` for a file that is not read.
 fn marks(path: &Path) -> Option<&'static [&'static str]> {
-    match path.extension()?.to_str()? {
+    let name = path.file_name()?.to_str()?;
+    let (_, ending) = name.rsplit_once('.').unwrap_or((name, name));
+    match ending {
         "md" => Some(&[]),
         "go" | "proto" | "rs" => Some(&["///", "//!", "//"]),
         "mts" | "ts" => Some(&["/**", "//", "*/", "*"]),
-        "py" | "service" | "sh" | "toml" => Some(&["#"]),
+        "example" | "justfile" | "py" | "service" | "sh" | "socket" | "toml" | "yaml" | "yml" => {
+            Some(&["#"])
+        }
         _ => None,
     }
 }
