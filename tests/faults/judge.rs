@@ -133,6 +133,7 @@ pub(crate) fn the_judge_sees_what_is_wrong() {
         }))
     };
     let refused = |released| Said::Refused {
+        message: String::new(),
         reason: "OVERLOADED".to_owned(),
         released,
     };

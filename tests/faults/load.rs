@@ -36,6 +36,7 @@ pub(crate) enum Said {
     Ended(Box<pb::ExecuteResponse>),
     /// The request was refused.
     Refused {
+        message: String,
         /// The stable reason.
         reason: String,
         /// Whether the hook ran all the same.
@@ -64,6 +65,7 @@ impl Said {
         let details = status.get_error_details();
         if let Some(info) = details.error_info() {
             return Self::Refused {
+                message: status.message().to_owned(),
                 reason: info.reason.clone(),
                 released: info.metadata.contains_key("released"),
             };
@@ -107,6 +109,7 @@ impl Said {
             Self::Refused {
                 reason,
                 released: true,
+                ..
             } => format!("{reason} (ran)"),
             Self::Refused { reason, .. } => reason.clone(),
             Self::Fault => "INTERNAL".to_owned(),

@@ -1,7 +1,7 @@
 //! A daemon, its callers, and what is true of both when a fault is over.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt, fs,
     path::{Path, PathBuf},
     process::ExitStatus,
@@ -222,7 +222,14 @@ impl Scene {
         let is_it = |call: &Call| call.said.label().starts_with(what);
         while !load.so_far(|calls| calls[before..].iter().any(is_it)) {
             if Instant::now() > give_up {
-                self.wrong(format!("no caller gets {what}"));
+                let message = |call: &Call| match &call.said {
+                    Said::Refused { message, .. } => Some(message.clone()),
+                    _ => None,
+                };
+                let others: BTreeSet<_> =
+                    load.so_far(|calls| calls[before..].iter().filter_map(message).collect());
+                let others: Vec<_> = others.iter().take(3).collect();
+                self.wrong(format!("no caller gets {what}, but {others:?}"));
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
