@@ -94,6 +94,14 @@ impl Said {
         self.did_not_run() && !is_late
     }
 
+    /// Returns the message of a refusal.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Refused { message, .. } => Some(message),
+            Self::Ended(_) | Self::Fault | Self::Lost | Self::Nothing | Self::Unheard => None,
+        }
+    }
+
     /// Returns it in a word or two.
     pub(crate) fn label(&self) -> String {
         match self {

@@ -222,10 +222,7 @@ impl Scene {
         let is_it = |call: &Call| call.said.label().starts_with(what);
         while !load.so_far(|calls| calls[before..].iter().any(is_it)) {
             if Instant::now() > give_up {
-                let message = |call: &Call| match &call.said {
-                    Said::Refused { message, .. } => Some(message.clone()),
-                    _ => None,
-                };
+                let message = |call: &Call| call.said.refusal().map(str::to_owned);
                 let others: BTreeSet<_> =
                     load.so_far(|calls| calls[before..].iter().filter_map(message).collect());
                 let others: Vec<_> = others.iter().take(3).collect();
