@@ -126,6 +126,7 @@ async fn fill(scene: &mut Scene, home: TempDir, filler: &str, reason: Option<&st
     let filler = home.path().join(filler);
     scene.start_in(home, metered()).await;
     scene.load(8);
+    scene.until_each_has_ended().await;
     for _ in 0..scene.rounds(2, 10) {
         scene.a_while().await;
         let file = filler.clone();

@@ -143,6 +143,9 @@ pub(crate) struct Call {
     pub(crate) said: Said,
 }
 
+/// The number of the load's requests after which each caller begins anew with the same hooks.
+pub(crate) const HOOKS: usize = 16;
+
 /// The number of a caller outside of the load.
 pub(crate) const NO_CALLER: usize = usize::MAX;
 
@@ -156,6 +159,14 @@ impl Call {
             answered: Instant::now(),
             said: reply,
         }
+    }
+
+    /// Returns the number of the load's hook that has ended by this answer.
+    pub(crate) fn ended_hook(&self) -> Option<usize> {
+        let (_, count) = self.id.rsplit_once('-')?;
+        let count: usize = count.parse().ok()?;
+        let is_end = self.caller != NO_CALLER && matches!(self.said, Said::Ended(_));
+        is_end.then(|| (self.caller + count) % HOOKS)
     }
 }
 
@@ -314,7 +325,7 @@ impl Caller {
     fn request(&self, id: &str, number: usize) -> pb::ExecuteRequest {
         let marker = &self.marker;
         let sleeps = format!("sleep {marker}");
-        match number % 16 {
+        match number % HOOKS {
             3 | 11 => marking(&self.workspace, id, &format!("sleep 0.2; : {marker}")),
             5 => {
                 let script = format!("echo litter >$TMPDIR/litter; {sleeps} & {sleeps} & exit 0");

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{
     Fault,
     judge::Judged,
-    load::{Call, Load, NO_CALLER, Said, make_marks, make_script, marks, says_it_is_done},
+    load::{Call, HOOKS, Load, NO_CALLER, Said, make_marks, make_script, marks, says_it_is_done},
     support::{Daemon, Setup, directory},
     witness::{a_minute, hookjail, processes_with, records, zombies_of},
 };
@@ -227,6 +227,23 @@ impl Scene {
                     load.so_far(|calls| calls[before..].iter().filter_map(message).collect());
                 let others: Vec<_> = others.iter().take(3).collect();
                 self.wrong(format!("no caller gets {what}, but {others:?}"));
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until each hook of the load has ended once. Then each has its consent, which takes room in the state.
+    pub(crate) async fn until_each_has_ended(&mut self) {
+        let load = self.load.as_ref().expect("there is a load");
+        let give_up = Instant::now() + 6 * SETTLED;
+        let ended = |calls: &[Call]| {
+            let hooks: BTreeSet<_> = calls.iter().filter_map(Call::ended_hook).collect();
+            hooks.len()
+        };
+        while load.so_far(ended) < HOOKS {
+            if Instant::now() > give_up {
+                self.wrong("some hook of the load has no end".to_owned());
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
