@@ -216,38 +216,44 @@ impl Scene {
 
     /// Waits until a caller gets an answer that begins like this: a fault that no caller notices may be none.
     pub(crate) async fn until_told(&mut self, what: &str) {
-        let load = self.load.as_ref().expect("there is a load");
         let before = self.answered();
-        let give_up = Instant::now() + SETTLED;
         let is_it = |call: &Call| call.said.label().starts_with(what);
-        while !load.so_far(|calls| calls[before..].iter().any(is_it)) {
-            if Instant::now() > give_up {
-                let message = |call: &Call| call.said.refusal().map(str::to_owned);
-                let others: BTreeSet<_> =
-                    load.so_far(|calls| calls[before..].iter().filter_map(message).collect());
-                let others: Vec<_> = others.iter().take(3).collect();
-                self.wrong(format!("no caller gets {what}, but {others:?}"));
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        if self
+            .load_shows(SETTLED, |calls| calls[before..].iter().any(is_it))
+            .await
+        {
+            return;
         }
+        let load = self.load.as_ref().expect("there is a load");
+        let message = |call: &Call| call.said.refusal().map(str::to_owned);
+        let others: BTreeSet<_> =
+            load.so_far(|calls| calls[before..].iter().filter_map(message).collect());
+        let others: Vec<_> = others.iter().take(3).collect();
+        self.wrong(format!("no caller gets {what}, but {others:?}"));
     }
 
     /// Waits until each hook of the load has ended once. Then each has its consent, which takes room in the state.
     pub(crate) async fn until_each_has_ended(&mut self) {
-        let load = self.load.as_ref().expect("there is a load");
-        let give_up = Instant::now() + 6 * SETTLED;
-        let ended = |calls: &[Call]| {
+        let has_each = |calls: &[Call]| {
             let hooks: BTreeSet<_> = calls.iter().filter_map(Call::ended_hook).collect();
-            hooks.len()
+            hooks.len() == HOOKS
         };
-        while load.so_far(ended) < HOOKS {
-            if Instant::now() > give_up {
-                self.wrong("some hook of the load has no end".to_owned());
-                return;
+        if !self.load_shows(6 * SETTLED, has_each).await {
+            self.wrong("some hook of the load has no end".to_owned());
+        }
+    }
+
+    /// Waits until the load's answers hold; returns `false` where they do not in time.
+    async fn load_shows(&self, bound: Duration, holds: impl Fn(&[Call]) -> bool) -> bool {
+        let load = self.load.as_ref().expect("there is a load");
+        let begun = Instant::now();
+        while !load.so_far(&holds) {
+            if begun.elapsed() > bound {
+                return false;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        true
     }
 
     /// Returns how many calls of the load were answered so far.
